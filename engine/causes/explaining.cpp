@@ -104,7 +104,8 @@ bool Explaining::run(Search search) {
   if (changes_.empty() && finds_cause(shown_by_provenance(on))) return true;
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() &&
-      finds_cause(adopt(find_moved_lines(on)) || adopt(find_line_of_truth(on)) || misses_a_line()))
+      finds_cause(adopt(find_moved_lines(on)) || adopt(find_line_of_truth(on)) || misses_a_line() ||
+                  adopt(find_second_binding(on))))
     return true;
   shared_.budget.begin_stage(0.5);
   if (changes_.empty() &&

@@ -71,6 +71,9 @@ std::optional<Suspicion> find_moved_lines(const SuspectedWay& on);
 // An output that no line of the ranks binds is right with the line of the truth that binds it: a
 // cause.
 std::optional<Suspicion> find_line_of_truth(const SuspectedWay& on);
+// A value is right with a line of the truth that binds a name again: a cause. Example:
+// "v = v / sum(v)" after "v, i = topk(p, 2)".
+std::optional<Suspicion> find_second_binding(const SuspectedWay& on);
 // A call is right on the other side of an op, which another line computes: a cause.
 std::optional<Suspicion> find_call_on_other_side(const SuspectedWay& on);
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "shardproof/engine/causes/text_matcher.h"
 #include "shardproof/localtensor/collective/collective.h"
 
 namespace shardproof {
@@ -425,12 +426,62 @@ std::optional<Suspicion> find_line_of_truth(const SuspectedWay& on) {
     if (!on.confirmation.confirms_job(with_inserted_line(0, last, InsertPosition::after, line)))
       continue;
     const std::string text = fmt::format("{} = {}", target, to_string(*line.value));
-    return Suspicion{true,
-                     fmt::format("no line of the ranks binds {0}, and {0} is right with {1}, as on "
-                                 "line {2} of the truth",
-                                 target, text, line.place.line),
-                     fmt::format("add {} after {}", text, line_text(ranks.program, {0, last})),
-                     on.confirmation.made_right()};
+    const std::string of_last = line_text(ranks.program, {0, last});
+    return Suspicion{
+        true,
+        fmt::format("no line of the ranks binds {0}, and {0} is right with {1}, as on "
+                    "line {2} of the truth",
+                    target, text, line.place.line),
+        own.back().body.empty()
+            ? fmt::format("add {} after {}", text, of_last)
+            : fmt::format("add {} as the last line, outside of the block of {}", text, of_last),
+        on.confirmation.made_right()};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// True for a line that computes a name from itself, other than by calls alone.
+bool updates_itself(const Statement& line) {
+  if (!line.value || without_calls(*line.value).kind == ExprKind::name) return false;
+  bool reads = false;
+  visit_parts(*line.value, [&](const Expr& part) {
+    for (const NameTemplate& target : line.targets)
+      reads = reads || (part.kind == ExprKind::name && to_string(part) == to_string(target));
+  });
+  return reads;
+}
+
+}  // namespace
+
+std::optional<Suspicion> find_second_binding(const SuspectedWay& on) {
+  constexpr int kMostTries = 8;
+  if (!on.confirmation.can_change_job() || !on.about.job.truth) return std::nullopt;
+  const TextStatements& all = on.confirmation.text().statements();
+  const std::vector<Statement>& truth = on.about.job.truth->statements;
+  int tries = 0;
+  for (const Statement& line : truth) {
+    if (line.kind != StatementKind::assign || line.targets.size() != 1) continue;
+    const std::string name = to_string(line.targets[0]), value = to_string(*line.value);
+    const bool has_own = std::any_of(all.begin(), all.end(), [&](const TextStatement& one) {
+      return binds_name(one, line.targets[0]) && updates_itself(*one.statement);
+    });
+    if (!updates_itself(line) || has_own) continue;
+    for (const TextStatement& one : all) {
+      if (!binds_name(one, line.targets[0])) continue;
+      if (++tries > kMostTries) return std::nullopt;
+      if (!on.confirmation.confirms_job(
+              with_inserted_line(one.listing, line_number(one), InsertPosition::after, line)))
+        continue;
+      const std::string text = fmt::format("{} = {}", name, value);
+      return Suspicion{
+          true,
+          fmt::format("no line of the ranks computes {}, as line {} of the truth does, and {} is "
+                      "right with it",
+                      text, line.place.line, on.value.label.name),
+          fmt::format("add {} after {}", text, shown_line(on, one)), on.confirmation.made_right()};
+    }
   }
   return std::nullopt;
 }

@@ -195,15 +195,23 @@ class SmallChanges {
         add(kFunction, expr, fmt::format("{}({})", function, to_string(expr)));
   }
 
+  // The number of a neighbour, and the first row of a rank's part, in place of index(axis).
+  void number_of_rank(const Expr& expr) {
+    const std::string own = to_string(expr);
+    for (const char* side : {"-", "+"}) add(kNeighbour, expr, fmt::format("({} {} 1)", own, side));
+    const Expr* const around = ranks_.parent_of(ranks_.number_of(expr));
+    if (around != nullptr && around->symbol == "*") return;
+    for (const int64_t size : parts_[to_string(expr.args[0])])
+      if (size > 1) add(kFirstIndex, expr, fmt::format("({} * {})", own, size));
+  }
+
   void call(const TextStatement& one, const Expr& expr) {
     const bool is_place = expr.symbol == "index" || expr.symbol == "size";
     // A `let` is tried before other axes, because it may equal one: 2 micro-batches and pp=2.
     if (expr.symbol == "size")
       for (const auto& [name, number] : about_.job.numbers)
         if (number.is_integer() && number.integer() > 1) add(kPlace, expr, name);
-    if (expr.symbol == "index" && expr.args.size() == 1)
-      for (const char* next : {"- 1", "+ 1"})
-        add(kNeighbour, expr, fmt::format("({} {})", to_string(expr), next));
+    if (expr.symbol == "index" && expr.args.size() == 1) number_of_rank(expr);
     if (is_place && expr.args.size() == 1)
       for (const std::string& axis : axes_)
         if (to_string(expr.args[0]) != axis)
