@@ -1,5 +1,6 @@
 // Implements schedule.h: fifo prefers the oldest item, adversarial the newest, seeded a random one.
 // The others prefer by stream, and the oldest item among equal streams of several cohorts.
+#include <algorithm>
 #include <array>
 
 #include "shardproof/localtensor/base/rng.h"
