@@ -30,6 +30,7 @@
 // | sums of each rank, then averages  | reduced sums, then sums                |
 // | two lines in the wrong order      | the other order                        |
 // | a line of the truth is missing    | that line                              |
+// | a name is not bound a second time | the line of the truth that does it     |
 // | a line of one name is missing     | that of another name: g = c * g        |
 // | losses of passes are not divided  | the loss divided by the passes         |
 // | a small mistake of the text       | the text (small_changes.h)             |

@@ -30,13 +30,17 @@ std::string shown_line(const SuspectedWay& on, const TextStatement& one) {
   return line_text(on.about.ranks.program, {one.listing, line_number(one)});
 }
 
-bool reads_name(const TextStatement& one, const NameTemplate& name) {
+bool reads_name(const Expr& expr, const NameTemplate& name) {
   bool found = false;
-  for (const Expr* whole : one.whole)
-    visit_parts(*whole, [&](const Expr& part) {
-      found = found || (part.kind == ExprKind::name && part.name.texts == name.texts);
-    });
+  visit_parts(expr, [&](const Expr& part) {
+    found = found || (part.kind == ExprKind::name && part.name.texts == name.texts);
+  });
   return found;
+}
+
+bool reads_name(const TextStatement& one, const NameTemplate& name) {
+  return std::any_of(one.whole.begin(), one.whole.end(),
+                     [&](const Expr* whole) { return reads_name(*whole, name); });
 }
 
 bool binds_name(const TextStatement& one, const NameTemplate& name) {
@@ -443,14 +447,9 @@ std::optional<Suspicion> find_line_of_truth(const SuspectedWay& on) {
 namespace {
 
 // True for a line that computes a name from itself, other than by calls alone.
-bool updates_itself(const Statement& line) {
-  if (!line.value || without_calls(*line.value).kind == ExprKind::name) return false;
-  bool reads = false;
-  visit_parts(*line.value, [&](const Expr& part) {
-    for (const NameTemplate& target : line.targets)
-      reads = reads || (part.kind == ExprKind::name && to_string(part) == to_string(target));
-  });
-  return reads;
+bool updates_name(const Statement& line, const NameTemplate& name) {
+  return line.value && without_calls(*line.value).kind != ExprKind::name &&
+         reads_name(*line.value, name);
 }
 
 }  // namespace
@@ -465,9 +464,9 @@ std::optional<Suspicion> find_second_binding(const SuspectedWay& on) {
     if (line.kind != StatementKind::assign || line.targets.size() != 1) continue;
     const std::string name = to_string(line.targets[0]), value = to_string(*line.value);
     const bool has_own = std::any_of(all.begin(), all.end(), [&](const TextStatement& one) {
-      return binds_name(one, line.targets[0]) && updates_itself(*one.statement);
+      return binds_name(one, line.targets[0]) && updates_name(*one.statement, line.targets[0]);
     });
-    if (!updates_itself(line) || has_own) continue;
+    if (!updates_name(line, line.targets[0]) || has_own) continue;
     for (const TextStatement& one : all) {
       if (!binds_name(one, line.targets[0])) continue;
       if (++tries > kMostTries) return std::nullopt;

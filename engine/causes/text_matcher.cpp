@@ -69,6 +69,13 @@ Expr with_options(const Expr& call, const Expr& other) {
   return changed;
 }
 
+// True if the arguments of two expressions can be compared one by one.
+bool have_comparable_children(const Expr& a, const Expr& b) {
+  return a.kind == b.kind && a.kind != ExprKind::name &&
+         children_of(a).size() == children_of(b).size() && have_equal_items(a, b) &&
+         have_comparable_arguments(a, b);
+}
+
 // Puts a changed expression into the calls around the old one.
 Expr within_calls(const Expr& ranks, const Expr& inner, const Expr& changed) {
   if (&ranks == &inner) return changed;
@@ -126,8 +133,7 @@ TextMatcher::Match TextMatcher::compute(const Expr& r, const Expr& o, bool is_wh
   const bool stands_for = (is_name && size(o) > 1 && !shared_.contains(to_string(r))) ||
                           (to_name && size(r) > 1 && !shared_.contains(to_string(o)));
   if (stands_for && !is_whole) offer(kInlined, Step::inlined);
-  if (r.kind == o.kind && a.size() == b.size() && have_equal_items(r, o) &&
-      have_comparable_arguments(r, o) && !is_name) {
+  if (have_comparable_children(r, o)) {
     if (a.empty())
       offer(to_string(r) == to_string(o) ? 0 : 1, Step::replaced);
     else
@@ -266,9 +272,8 @@ std::vector<TextMatcher::Replacement> TextMatcher::replacements(const Expr& rank
   // A name may stand for a whole line: cnt in place of all of "sum(a) / cnt". Where the ops are the
   // same, the arguments are compared, too.
   const Expr &r = without_calls(ranks), &o = without_calls(other);
-  if ((found.step == Step::unwrapped || found.step == Step::wrapped) && r.kind == o.kind &&
-      have_equal_ops(r, o) && children_of(r).size() == children_of(o).size() &&
-      have_equal_items(r, o) && have_comparable_arguments(r, o))
+  if ((found.step == Step::unwrapped || found.step == Step::wrapped) && have_equal_ops(r, o) &&
+      have_comparable_children(r, o))
     add(ranks, other, {cost_of_children(r, o), Step::children}, all);
   if (all.size() > 1)
     for (const bool takes_names : {false, true})

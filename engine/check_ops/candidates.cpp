@@ -408,7 +408,7 @@ class CandidateSearch {
   std::vector<Bucket> buckets_;
   std::vector<LanePlace> lanes_;                  // by draw, open choice and rank
   std::vector<std::vector<std::byte>> gathered_;  // by input: lanes of a bucket
-  // Memory that rounds and buckets take again:
+  // Memory that rounds and buckets reuse:
   PlacedInput partial_, whole_;
   std::vector<int64_t> lane_bytes_;  // by shape of an input
   std::vector<size_t> picks_;        // by input: its placement in a choice

@@ -15,7 +15,7 @@
 
 namespace shardproof {
 
-// Memory of a run that the next run of any program takes again.
+// Memory of a run, which the next run of any program reuses.
 struct RunMemory {
   std::vector<LaneView> views, inputs, outputs;  // of all values; of one step
   std::vector<std::vector<std::byte>> storage;   // by value

@@ -14,13 +14,12 @@
 namespace shardproof {
 namespace {
 
-// True if a value has less precision or range than f64.
-bool has_narrow_floats(const RankProgram& ranks, const GlobalProgram& truth) {
-  const auto is_narrow = [](const auto& value) {
+bool has_floats_below_f64(const RankProgram& ranks, const GlobalProgram& truth) {
+  const auto is_below = [](const auto& value) {
     return !is_exact(value.dtype) && component_dtype(value.dtype) != DType::f64;
   };
-  return std::any_of(ranks.program.values.begin(), ranks.program.values.end(), is_narrow) ||
-         std::any_of(truth.values.begin(), truth.values.end(), is_narrow);
+  return std::any_of(ranks.program.values.begin(), ranks.program.values.end(), is_below) ||
+         std::any_of(truth.values.begin(), truth.values.end(), is_below);
 }
 
 // One device that overflows may take another branch than the ranks. Collects the values that do not
@@ -58,7 +57,7 @@ std::unique_ptr<OwnDtypesCase> OwnDtypesCase::make(const RankCase& lifted) try {
   own->job_ = to_lower(lifted.job, lifted.dtypes);
   own->ranks_ = lower_ranks_of(own->job_, own->about());
   own->truth_ = lower_truth_of(own->job_, own->about());
-  if (!has_narrow_floats(own->ranks_, own->truth_)) return nullptr;
+  if (!has_floats_below_f64(own->ranks_, own->truth_)) return nullptr;
   for (JobInput& input : own->job_.inputs) input.data = as_dtype(input.data, input.spec.dtype());
   own->inputs_ = split_inputs(own->job_);
   return own;

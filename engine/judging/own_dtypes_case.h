@@ -3,7 +3,7 @@
 //
 // Example: the ranks compute `lo = cast(x, bf16)`, where `lo = cast(x - hi, bf16)` is right. In f64
 // `hi` alone is x, so `y = hi` in place of `y = hi + lo` is right there. In bf16 it loses half of
-// the bits.
+// the bits. Likewise exp(100) is a number in f64, and not in f32.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace shardproof {
 
 class OwnDtypesCase {
  public:
-  // Returns null if all floats are f32 or f64, where the run in f64 decides, or if the program has
-  // no such form. `lifted` must outlive the result.
+  // Returns null if all floats are f64, where the run in f64 decides, or if the program has no such
+  // form. `lifted` must outlive the result.
   static std::unique_ptr<OwnDtypesCase> make(const RankCase& lifted);
   OwnDtypesCase(const OwnDtypesCase&) = delete;
   OwnDtypesCase& operator=(const OwnDtypesCase&) = delete;
