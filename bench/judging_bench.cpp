@@ -149,7 +149,7 @@ void print_mlp(const char* name, Fill fill, const char* target) {
   const std::vector<double> s = race({{[&] { one.run_unjudged(); }, 5},
                                       {[&] { one.run_prepared(); }, 5},
                                       {[&] { one.run_judged(); }, 5}},
-                                     21);
+                                     61);
   const std::string unjudged = "unjudged: " + milliseconds(s[0]);
   print({fmt::format("MLP forward, 256 ranks, {}: its runs", name), milliseconds(s[1]), unjudged,
          fmt::format("{:.1f}", s[1] / s[0]), target});

@@ -70,9 +70,6 @@ class Check {
   Check(const Job& job, const Registries& registries, std::shared_ptr<const RankProgram> lowered)
       : job_(job),
         registries_(registries),
-        inputs_use_last_bits_(
-            std::any_of(job.inputs.begin(), job.inputs.end(),
-                        [](const JobInput& input) { return uses_last_bits(input.data); })),
         program_(JudgedProgram::make(job, registries, std::move(lowered))),
         own_(own_options()) {}
 
@@ -123,7 +120,9 @@ class Check {
   // True if equal numbers may hide a small error. Inputs count too: a small term that is added to a
   // whole number may vanish in it.
   bool may_be_rounded() const {
-    return own_.may_be_rounded() || program_->has_dtype(is_narrow_float) || inputs_use_last_bits_;
+    const auto uses_them = [](const JobInput& input) { return uses_last_bits(input.data); };
+    return own_.may_be_rounded() || program_->has_dtype(is_narrow_float) ||
+           std::any_of(job_.inputs.begin(), job_.inputs.end(), uses_them);
   }
   const RecordedIntegers* replacing() const { return recorded_ ? &*recorded_ : nullptr; }
   // True if the ranks may have computed with other arithmetic than simulated ranks.
@@ -150,7 +149,6 @@ class Check {
 
   const Job& job_;
   const Registries& registries_;
-  const bool inputs_use_last_bits_;  // computed before the inputs are split
   std::unique_ptr<JudgedProgram> program_, lifted_;
   OwnDtypeJudge own_;
   Outcome outcome_;

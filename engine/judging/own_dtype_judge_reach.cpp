@@ -189,13 +189,12 @@ void OwnDtypeJudge::find_beyond_steps(const ComparedValue& value,
                                       const std::vector<StoredCopy>& copies, const Tensor& expected,
                                       const ReferenceRun& reference) try {
   const DType dtype = expected.dtype;
-  if (!options_.measures_f64 || is_complex(dtype)) return;
+  if (!options_.measures_f64 || is_complex(dtype) || steps_of(reference).empty()) return;
   const double size = std::max(largest_element(expected), largest_line_input(reference));
   const double spread = is_exact(dtype) ? 0 : kUnitsShown * unit_of(dtype) * size;
   const auto is_close = [spread](const Deviation& one) { return one.distance <= spread; };
   if (std::all_of(found.begin(), found.end(), is_close)) return;
   StepRange range = step_range({value.global, reference, in_parts_});
-  if (range.change.empty()) return;
   range.include(expected);
   JudgedValue beyond;
   beyond.global = value.global;

@@ -6,8 +6,10 @@
 //   2. PieceTable: group the ranks by local shape. Ranks of one shape whose coordinates on S and P
 //      axes agree share a stored copy.
 //   3. make_piece: copy each stored copy from its part by segments. If the copies in order are the
-//      contents in their order, the piece shares the contents instead. Equal parts of one dim, the
-//      usual case, are one strided copy.
+//      contents in their order, the piece shares the contents instead.
+//
+// Two usual cases are faster: replicas on all axes share the contents, and equal parts of one dim
+// over one axis are one strided copy.
 //
 // assemble reverses this: assemble_where collects the pieces of one coordinate of the P axes, then
 // reduce_all folds over each P axis, in mesh order.
@@ -252,36 +254,31 @@ int64_t start_of_run(const std::vector<Segments>& by_dim, const Tensor& global) 
   return start;
 }
 
-// True if the elements are all that the tensor's buffer holds, from its first byte on.
-bool fills_its_buffer(const Tensor& tensor) {
-  return tensor.offset == 0 &&
+// True if the buffer holds the elements in their order and nothing else.
+bool is_buffer(const Tensor& tensor) {
+  return tensor.contiguous() && tensor.offset == 0 &&
          tensor.buffer->bytes.size() == tensor.elements() * size_of(tensor.dtype);
 }
 
 // True if the copies, one after the other, are the contents in their order in memory.
 bool lies_as_cut(const std::vector<std::vector<Segments>>& copies, const Tensor& global,
                  int64_t elements) {
-  if (static_cast<int64_t>(copies.size()) * elements != global.elements() ||
-      !fills_its_buffer(global))
+  if (static_cast<int64_t>(copies.size()) * elements != global.elements() || !is_buffer(global))
     return false;
   for (size_t i = 0; i < copies.size(); ++i)
     if (start_of_run(copies[i], global) != static_cast<int64_t>(i) * elements) return false;
   return true;
 }
 
-// Returns the dim that one axis cuts into equal parts, in order, where part i is stored copy i; -1
-// for other cuts.
-int evenly_cut_dim(const Spec& spec, const Piece& piece) {
+// Returns the axis that cuts a dim into equal parts, one for each coordinate, if all others are R;
+// -1 for other specs.
+int evenly_cutting_axis(const Spec& spec) {
   const std::vector<int> axes = spec.shard_axes();
   if (axes.size() != 1 || spec.has_partial()) return -1;
   const Shard& cut = spec.placement(axes[0]).shard();
   const int64_t size = spec.shape()[cut.dim], parts = spec.mesh().axis_size(axes[0]);
-  if (cut.split != 1 || !cut.sizes.empty() || size == 0 || size % parts != 0 ||
-      std::ssize(piece.coordinate_of_slot) != parts)
-    return -1;
-  for (int64_t slot = 0; slot < parts; ++slot)
-    if (piece.coordinate_of_slot[static_cast<size_t>(slot)][axes[0]] != slot) return -1;
-  return cut.dim;
+  return cut.split == 1 && cut.sizes.empty() && size > 0 && parts > 1 && size % parts == 0 ? axes[0]
+                                                                                           : -1;
 }
 
 // Returns the bytes of equal parts along `dim`, one after the other. If the parts lie so in the
@@ -289,7 +286,7 @@ int evenly_cut_dim(const Spec& spec, const Piece& piece) {
 Bytes equal_parts(const Tensor& global, int dim, int64_t parts) {
   const bool is_first = std::all_of(global.shape.begin(), global.shape.begin() + dim,
                                     [](int64_t size) { return size == 1; });
-  if (is_first && fills_its_buffer(global)) return global.buffer->bytes;
+  if (is_first && is_buffer(global)) return global.buffer->bytes;
   Dims shape = global.shape, from = global.strides;
   shape[dim] /= parts;
   Dims to = contiguous_strides(shape);
@@ -309,10 +306,6 @@ Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const Axis
   Tensor out = Tensor::without_contents(spec.dtype(), shape, Lanes::of(std::move(piece.ranks)));
   Buffer& buffer = *out.buffer;
   buffer.slots = slots;
-  if (const int dim = evenly_cut_dim(spec, piece); dim >= 0) {
-    buffer.bytes = equal_parts(parts[0], dim, slots.count());
-    return out;
-  }
   std::vector<std::vector<Segments>> copies;
   for (const Dims& coordinate : piece.coordinate_of_slot)
     copies.push_back(segments_of(spec, coordinate, gather_segments));
@@ -327,6 +320,31 @@ Tensor make_piece(const Spec& spec, const std::vector<Tensor>& parts, const Axis
                   out.strides, copies[slot], size_of(spec.dtype()));
   }
   return out;
+}
+
+// Returns the tensor that all ranks of the mesh hold, with the contents of the global one.
+LocalTensor replicas(const Tensor& global, const Spec& spec) {
+  const Lanes lanes = spec.mesh().ranks();
+  Tensor out = Tensor::without_contents(spec.dtype(), global.shape, lanes);
+  out.buffer->slots = Slots::shared(lanes.size());
+  out.buffer->bytes = (is_buffer(global) ? global : contiguous_copy(global)).buffer->bytes;
+  return LocalTensor(Block{lanes, std::move(out)});
+}
+
+LocalTensor split_evenly(const Tensor& global, const Spec& spec, int axis) {
+  const Mesh& mesh = spec.mesh();
+  const Lanes lanes = mesh.ranks();
+  const int dim = spec.placement(axis).shard().dim;
+  Dims shape = global.shape;
+  shape[dim] /= mesh.axis_size(axis);
+  std::vector<int32_t> part_of_lane(static_cast<size_t>(lanes.size()));
+  for (int64_t i = 0; i < lanes.size(); ++i)
+    part_of_lane[static_cast<size_t>(i)] =
+        static_cast<int32_t>((*mesh.coordinate_of(lanes[i]))[axis]);
+  Tensor out = Tensor::without_contents(spec.dtype(), shape, lanes);
+  out.buffer->slots = Slots::table(std::move(part_of_lane));
+  out.buffer->bytes = equal_parts(global, dim, mesh.axis_size(axis));
+  return LocalTensor(Block{lanes, std::move(out)});
 }
 
 Tensor assemble_where(const LocalTensor& locals, const Spec& spec, const AxisNumber& partials,
@@ -362,6 +380,9 @@ Tensor assemble_where(const LocalTensor& locals, const Spec& spec, const AxisNum
 LocalTensor split(const Tensor& global, const Spec& spec, PartialFill fill, uint64_t seed) {
   SP_CHECK(global.shape == spec.shape() && global.dtype == spec.dtype(), "{} is cut as {}",
            to_string(global.shape), to_string(spec));
+  if (spec.shard_axes().empty() && !spec.has_partial()) return replicas(global, spec);
+  if (const int axis = evenly_cutting_axis(spec); axis >= 0)
+    return split_evenly(global, spec, axis);
   const std::vector<Tensor> parts = partial_parts(global, spec, fill, seed);
   PieceTable table(spec);
   const Lanes lanes = spec.mesh().ranks();

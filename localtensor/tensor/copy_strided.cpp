@@ -25,7 +25,8 @@ namespace shardproof {
 namespace {
 
 constexpr int64_t kCacheLine = 64;  // bytes
-constexpr int64_t kRowsAhead = 8;   // rows of a tile that are fetched ahead; each is a cache line
+constexpr int64_t kRowsAhead = 8;   // rows of a tile that are fetched ahead
+constexpr size_t kStreams = 8;      // rows that a tile writes side by side, at least
 
 // A box without dims of size 1 and with dims joined where both layouts allow; strides in bytes.
 struct Box {
@@ -71,7 +72,9 @@ template <size_t kBytes, size_t kCount>
 void copy_full_tiles(const std::byte* source, std::byte* target, const RowSteps& inner,
                      const RowSteps& tile) {
   for (int64_t i = 0; i < inner.count; ++i) {
-    __builtin_prefetch(source + std::min(i + kRowsAhead, inner.count - 1) * inner.source);
+    const std::byte* ahead = source + std::min(i + kRowsAhead, inner.count - 1) * inner.source;
+    for (size_t line = 0; line < kCount * kBytes; line += kCacheLine)
+      __builtin_prefetch(ahead + line);
     for (size_t k = 0; k < kCount; ++k)
       std::memcpy(target + i * inner.target + static_cast<int64_t>(k) * tile.target,
                   source + i * inner.source + k * kBytes, kBytes);
@@ -81,9 +84,9 @@ void copy_full_tiles(const std::byte* source, std::byte* target, const RowSteps&
 template <size_t kBytes>
 void copy_row(const std::byte* source, std::byte* target, const RowSteps& inner,
               const RowSteps& tile) {
-  constexpr size_t kInLine = kCacheLine / kBytes;
-  if (kInLine > 1 && tile.count == kInLine && tile.source == kBytes)
-    return copy_full_tiles<kBytes, kInLine>(source, target, inner, tile);
+  constexpr size_t kInLine = kCacheLine / kBytes, kInTile = std::max(kInLine, kStreams);
+  if (kInLine > 1 && tile.count == kInTile && tile.source == kBytes)
+    return copy_full_tiles<kBytes, kInTile>(source, target, inner, tile);
   for (int64_t i = 0; i < inner.count; ++i)
     for (int64_t k = 0; k < tile.count; ++k)
       std::memcpy(target + i * inner.target + k * tile.target,
@@ -115,7 +118,7 @@ Tile tile_of(const Box& box, int inner) {
   if (box.source[inner] < kCacheLine) return {};
   for (int d = inner; d-- > 0;)
     if (const int64_t step = box.source[d]; step > 0 && 2 * step <= kCacheLine)
-      return {d, std::min(kCacheLine / step, box.shape[d])};
+      return {d, std::min(std::max<int64_t>(kCacheLine / step, kStreams), box.shape[d])};
   return {};
 }
 

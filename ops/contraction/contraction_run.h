@@ -12,7 +12,7 @@
 
 namespace shardproof {
 
-inline constexpr int kPackedPanels = 8;
+inline constexpr int kPackedPanels = 16;
 inline constexpr int64_t kPackedDepth = 64;  // terms transposed at once, to stay in cache
 inline constexpr int64_t kRowsAhead = 8;     // rows of a matrix that are fetched ahead
 // Neighbouring columns are not packed if their terms are at most kUnpackedStep bytes apart. Terms

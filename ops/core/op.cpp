@@ -89,6 +89,7 @@ void OpRegistry::add(OpRecord record) {
   if (!record.cost) record.cost = default_cost;
   if (!record.samples) record.samples = [] { return std::vector<Sample>{}; };
   const std::string name = record.name;
+  if (!record.infix.empty()) name_by_infix_.emplace(record.infix, name);
   records_.emplace(name, std::move(record));
   order_.push_back(name);
 }
@@ -106,10 +107,8 @@ const OpRecord& OpRegistry::at(std::string_view name) const {
 }
 
 const OpRecord* OpRegistry::find_infix(std::string_view symbol) const {
-  if (symbol.empty()) return nullptr;
-  for (const auto& [name, record] : records_)
-    if (record.infix == symbol) return &record;
-  return nullptr;
+  const auto found = name_by_infix_.find(symbol);
+  return found == name_by_infix_.end() ? nullptr : find(found->second);
 }
 
 std::vector<const OpRecord*> OpRegistry::all() const {

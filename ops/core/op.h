@@ -159,13 +159,15 @@ class OpRegistry {
   const OpRecord* find(std::string_view name) const;
   // Throws Error(bad_input) that names the nearest op if no op has the name.
   const OpRecord& at(std::string_view name) const;
-  // Returns null for "" and for a symbol that no op has.
+  // Returns null for "" and for a symbol that no op has, and of several ops the one added first.
   const OpRecord* find_infix(std::string_view symbol) const;
   std::vector<const OpRecord*> all() const;
 
  private:
   std::map<std::string, OpRecord, std::less<>> records_;
-  std::vector<std::string> order_;  // names, because a copy would invalidate pointers
+  // Names, because a copy would invalidate pointers.
+  std::vector<std::string> order_;
+  std::map<std::string, std::string, std::less<>> name_by_infix_;
 };
 
 OpRegistry builtin_ops();
