@@ -1,5 +1,5 @@
-// A long sum in a narrow dtype. It is not a file of the corpus, because its error depends on the
-// order of addition, which real processes choose.
+// Sums in narrow dtypes. They are not files of the corpus, because their errors depend on the order
+// of addition, which real processes choose.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,6 +27,25 @@ TEST(LongSum, InRankOrder_IsImpreciseAndNamesItsCause) {
   const std::vector<std::string>& details = findings[0].details;
   EXPECT_EQ(std::count(details.begin(), details.end(),
                        "cause   line 1 adds 2,048 values over dp in bf16 and rounds after each"),
+            1);
+}
+
+TEST(LongSum, AverageWhoseSumOverflows_NamesTheOrderThatDoesNot) {
+  const Scenario scenario = load_text(R"json({"version": 1, "mesh": "dp=8",
+      "tensors": {"g": {"shape": [4], "dtype": "f16", "placements": "R", "fill": "const(30000)"}},
+      "ranks": {"all": ["y = all_reduce(g, avg, group=dp)"]},
+      "truth": ["y = g * 1"], "outputs": {"y": "R"},
+      "expect": {"verdict": "imprecise", "line": 1, "name": "y"}})json",
+                                      "average.json");
+  const Registries registries{builtin_ops(), builtin_backends()};
+  const RunResult result = run_scenarios({scenario}, {""}, {}, registries);
+  EXPECT_EQ(result.unexpected_results(), 0);
+  const std::vector<Finding>& findings = result.scenarios[0].cases[0].phases[0].outcome.findings;
+  ASSERT_EQ(findings.size(), 1U);
+  const std::vector<std::string>& details = findings[0].details;
+  EXPECT_EQ(std::count(details.begin(), details.end(),
+                       "cause   line 1: the sum of the avg over dp passes 65504, the largest f16, "
+                       "on ranks 0-7; --order ring multiplies by 1/8 first, as NCCL does"),
             1);
 }
 
