@@ -191,8 +191,7 @@ std::vector<ListingLine> global_text(const GlobalProgram& program,
 std::vector<std::string> to_lines(const GlobalProgram& program) {
   const GlobalPrinter printer(program);
   const LineValues values = line_values(program, printer);
-  std::set<std::string> reserved(values.bound.begin(), values.bound.end());
-  ValueNames names(std::move(reserved));
+  ValueNames names({values.bound.begin(), values.bound.end()});
   std::map<ValueId, std::string> known;
   for (const ValueId id : program.inputs)
     known[id] = names.next(program.values[static_cast<size_t>(id)].name);

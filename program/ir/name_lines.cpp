@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <unordered_set>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ir/roll_loops.h"
@@ -13,7 +15,8 @@ namespace shardproof {
 namespace {
 
 // Adds the names of loop variables: "for i in range(3)" has i.
-void reserve_variables(const std::vector<PrintedLine>& lines, std::set<std::string>& reserved) {
+void reserve_variables(const std::vector<PrintedLine>& lines,
+                       std::unordered_set<std::string>& reserved) {
   for (const PrintedLine& line : lines)
     for (const std::string& block : line.blocks)
       if (block.starts_with("for ")) reserved.insert(block.substr(4, block.find(' ', 4) - 4));
@@ -33,26 +36,27 @@ NamedLines name_lines(std::vector<PrintedLine> lines, const LineValues& values) 
     const auto state = rolled.states.find(id);
     return state != rolled.states.end() ? state->second : values.bound[static_cast<size_t>(id)];
   };
-  std::set<std::string> reserved = values.reserved;
+  std::unordered_set<std::string> reserved(values.bound.begin(), values.bound.end());
+  reserved.insert(values.reserved.begin(), values.reserved.end());
   reserve_variables(rolled.lines, reserved);
-  for (const std::string& name : values.bound) reserved.insert(name);
   ValueNames names(std::move(reserved));
   NamedLines result;
   for (const ValueId id : values.inputs) result.names[id] = names.next(bound(id));
   for (const ValueId id : rolled.named_by_author) result.names[id] = bound(id);
-  const auto name_of = [&](ValueId id, bool binds) {
+  const std::function<std::string(ValueId, bool)> name_of = [&](ValueId id, bool binds) {
     id = same(id);
     const auto known = result.names.find(id);
     if (known != result.names.end()) return known->second;
     SP_CHECK(binds, "value {} is read before it is bound", id);
-    return result.names[id] = names.next(bound(id));
+    return result.names.emplace(id, names.next(bound(id))).first->second;
   };
   for (PrintedLine& line : rolled.lines) line.text = named_text(line.text, name_of);
-  for (size_t id = 0; id < values.bound.size(); ++id) {
-    const auto known = result.names.find(same(static_cast<ValueId>(id)));
-    if (known != result.names.end()) result.names[static_cast<ValueId>(id)] = known->second;
+  for (const auto& [id, other] : rolled.same) {
+    const auto known = result.names.find(same(other));
+    if (known != result.names.end() && static_cast<size_t>(id) < values.bound.size())
+      result.names[id] = known->second;
   }
-  result.lines = with_blocks(rolled.lines);
+  result.lines = with_blocks(std::move(rolled.lines));
   return result;
 }
 

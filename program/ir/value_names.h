@@ -7,15 +7,15 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
+#include <unordered_set>
 
 namespace shardproof {
 
 class ValueNames {
  public:
   // `reserved`: names that no value gets unless its author gave it.
-  explicit ValueNames(std::set<std::string> reserved) : taken_(std::move(reserved)) {}
+  explicit ValueNames(std::unordered_set<std::string> reserved) : taken_(std::move(reserved)) {}
 
   // Returns the name of the next value; `bound` is the author's name, "" if there is none.
   std::string next(const std::string& bound);
@@ -23,8 +23,8 @@ class ValueNames {
   std::string numbered(const std::string& stem);
 
  private:
-  std::set<std::string> taken_;  // all names of the author, and those given
-  std::set<std::string> used_;   // names of the author that a value has
+  std::unordered_set<std::string> taken_;  // all names of the author, and those given
+  std::unordered_set<std::string> used_;   // names of the author that a value has
   std::map<std::string, int> numbers_;
 };
 
