@@ -8,6 +8,8 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "shardproof/cli/commands/plan_text.h"
@@ -19,8 +21,9 @@ namespace {
 // Communication of one rank.
 struct Traffic {
   std::map<std::string, Fraction> bytes;  // that it sends, by group
-  std::map<std::string, int64_t> calls;   // by kind and group
-  Duration time;                          // of all its calls, one after the other
+  // By kind and group.
+  std::map<std::pair<std::string_view, std::string>, int64_t> calls;
+  Duration time;  // of all its calls, one after the other
   bool operator==(const Traffic&) const = default;
 };
 
@@ -100,7 +103,7 @@ void TrafficCounter::add_call(const Collective& call, Fraction bytes, Duration t
     Fraction& sum = traffic.bytes[call.group.name()];
     sum = sum + bytes;
   }
-  ++traffic.calls[fmt::format("{} {}", name(call.kind), call.group.name())];
+  ++traffic.calls[{name(call.kind), call.group.name()}];
   traffic.time += time;
 }
 
@@ -238,7 +241,8 @@ std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {
 
 std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
   std::string out;
-  for (const auto& [call, count] : traffic.calls) out += fmt::format("  {} x {}\n", count, call);
+  for (const auto& [call, count] : traffic.calls)
+    out += fmt::format("  {} x {} {}\n", count, call.first, call.second);
   for (const auto& [group, bytes] : traffic.bytes)
     out += fmt::format("  a rank sends {} over {}\n", bytes_text(bytes), group);
   if (machine != nullptr)
@@ -249,12 +253,12 @@ std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
 // Steps with equal texts are listed once, with their number.
 std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
   std::vector<std::pair<std::string, int>> texts;
-  std::map<std::string, size_t> place_of_text;
+  std::unordered_map<std::string, size_t> place_of_text;
   std::map<const PlanStep*, std::string> known_steps;  // without their lines
   const auto add = [&](const PlanStep& step, const Origin& origin) {
     std::string& known = known_steps[&step];
     if (known.empty()) known = step_text(step, machine);
-    std::string text = fmt::format("  {}  {}", origin.line, known);
+    std::string text = "  " + std::to_string(origin.line) + "  " + known;
     const auto [place, fresh] = place_of_text.try_emplace(text, texts.size());
     if (fresh) texts.emplace_back(std::move(text), 0);
     ++texts[place->second].second;
@@ -272,8 +276,10 @@ std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
       }
     }
   std::string out;
-  for (const auto& [text, count] : texts)
-    out += count == 1 ? text + "\n" : fmt::format("{}   {} times\n", text, count);
+  for (const auto& [text, count] : texts) {
+    out += text;
+    out += count == 1 ? "\n" : fmt::format("   {} times\n", count);
+  }
   return out;
 }
 
