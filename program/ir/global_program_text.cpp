@@ -92,8 +92,9 @@ std::string GlobalPrinter::line(const GlobalInstr& instr) const {
   if (instr.peak_limit)
     arguments +=
         fmt::format(", peak_limit='{}'", to_string(Quantity{Unit::bytes, *instr.peak_limit}));
-  return fmt::format("{}{}({})", targets(instr),
-                     instr.kind == GlobalKind::claim ? "relabel" : "redistribute", arguments);
+  std::string text = targets(instr);
+  text.append(instr.kind == GlobalKind::claim ? "relabel(" : "redistribute(");
+  return text.append(arguments).append(")");
 }
 
 LineValues line_values(const GlobalProgram& program, const GlobalPrinter& printer) {
@@ -191,7 +192,8 @@ std::vector<ListingLine> global_text(const GlobalProgram& program,
 std::vector<std::string> to_lines(const GlobalProgram& program) {
   const GlobalPrinter printer(program);
   const LineValues values = line_values(program, printer);
-  ValueNames names({values.bound.begin(), values.bound.end()});
+  ValueNames names;
+  for (const std::string& name : values.bound) names.reserve(name);
   std::map<ValueId, std::string> known;
   for (const ValueId id : program.inputs)
     known[id] = names.next(program.values[static_cast<size_t>(id)].name);

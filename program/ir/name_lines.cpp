@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <unordered_set>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ir/roll_loops.h"
@@ -15,11 +14,10 @@ namespace shardproof {
 namespace {
 
 // Adds the names of loop variables: "for i in range(3)" has i.
-void reserve_variables(const std::vector<PrintedLine>& lines,
-                       std::unordered_set<std::string>& reserved) {
+void reserve_variables(const std::vector<PrintedLine>& lines, ValueNames& names) {
   for (const PrintedLine& line : lines)
     for (const std::string& block : line.blocks)
-      if (block.starts_with("for ")) reserved.insert(block.substr(4, block.find(' ', 4) - 4));
+      if (block.starts_with("for ")) names.reserve(block.substr(4, block.find(' ', 4) - 4));
 }
 
 }  // namespace
@@ -36,10 +34,10 @@ NamedLines name_lines(std::vector<PrintedLine> lines, const LineValues& values) 
     const auto state = rolled.states.find(id);
     return state != rolled.states.end() ? state->second : values.bound[static_cast<size_t>(id)];
   };
-  std::unordered_set<std::string> reserved(values.bound.begin(), values.bound.end());
-  reserved.insert(values.reserved.begin(), values.reserved.end());
-  reserve_variables(rolled.lines, reserved);
-  ValueNames names(std::move(reserved));
+  ValueNames names;
+  for (const std::string& name : values.bound) names.reserve(name);
+  for (const std::string& name : values.reserved) names.reserve(name);
+  reserve_variables(rolled.lines, names);
   NamedLines result;
   for (const ValueId id : values.inputs) result.names[id] = names.next(bound(id));
   for (const ValueId id : rolled.named_by_author) result.names[id] = bound(id);

@@ -169,8 +169,11 @@ RankText ListingWriter::text() {
 }  // namespace
 
 std::string value_remark(const SpmdValue& value, const Lanes& lanes) {
-  std::string text = value.spec ? placements_text(*value.spec) + "  " : "";
+  std::string text;
+  if (value.spec) text.append(placements_text(*value.spec)).append("  ");
   text += name(value.dtype);
+  if (value.shapes.size() == 1 && !value.shapes[0].lanes.intersect(lanes).empty())
+    return text.append(" ").append(to_string(value.shapes[0].shape));
   std::vector<LocalShape> shapes;
   for (const LocalShape& local : value.shapes) {
     const Lanes here = local.lanes.intersect(lanes);
