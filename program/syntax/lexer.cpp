@@ -1,8 +1,6 @@
 // Implements lexer.h.
 #include <fmt/format.h>
 
-#include <array>
-
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/syntax/lexer.h"
 #include "shardproof/program/value/names.h"
@@ -122,10 +120,11 @@ Token Lexer::lex(size_t from) const {
     kind = TokenKind::name;
     while (end < text_.size() && is_name_character(text_[end])) ++end;
   } else {
-    static constexpr std::array<std::string_view, 6> kLong = {"**", "//", "<=", ">=", "==", "!="};
-    for (const std::string_view symbol : kLong)
-      if (text_.substr(from, 2) == symbol) end = from + 2;
-    if (text_.substr(from, 3) == "...") end = from + 3;
+    const char second = end < text_.size() ? text_[end] : '\0';
+    const bool is_long = second == '=' ? c == '<' || c == '>' || c == '=' || c == '!'
+                                       : second == c && (c == '*' || c == '/');
+    if (is_long) end = from + 2;
+    if (c == '.' && text_.substr(from, 3) == "...") end = from + 3;
     while (end < text_.size() && continues_character(text_[end])) ++end;
   }
   return {kind, text_.substr(from, end - from), from, place};
