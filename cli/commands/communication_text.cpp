@@ -34,6 +34,12 @@ struct ExchangePart {
   Duration time;
 };
 
+// Equal calls of one step.
+struct CountedItem {
+  const CallItem* item;
+  int64_t times;
+};
+
 class TrafficCounter {
  public:
   TrafficCounter(const SpmdProgram& program, const CostModel* machine)
@@ -41,7 +47,7 @@ class TrafficCounter {
   std::vector<std::pair<Lanes, Traffic>> by_ranks();
 
  private:
-  std::vector<Lanes> classes(const std::vector<const CallItem*>& items) const;
+  std::vector<Lanes> classes(const std::vector<CountedItem>& items) const;
   const std::vector<ExchangePart>& parts_of(const PlanStep& step) const;
   void add(const CallItem& item, int32_t rank, Traffic& traffic) const;
   void add_transfer(const PlanStep& step, int32_t rank, Traffic& traffic) const;
@@ -72,7 +78,7 @@ bool differs_by_rank(const CallItem& item) {
   return !item.send_counts.empty() || (item.step && item.step->kind == StepKind::transfer);
 }
 
-std::vector<Lanes> TrafficCounter::classes(const std::vector<const CallItem*>& items) const {
+std::vector<Lanes> TrafficCounter::classes(const std::vector<CountedItem>& items) const {
   std::vector<Lanes> classes{Lanes::range(0, program_.world)};
   const auto cut_by = [&](const Lanes& lanes) {
     std::vector<Lanes> finer;
@@ -82,7 +88,7 @@ std::vector<Lanes> TrafficCounter::classes(const std::vector<const CallItem*>& i
     classes = std::move(finer);
   };
   std::vector<Lanes> seen;
-  for (const CallItem* item : items) {
+  for (const auto& [item, times] : items) {
     if (std::find(seen.begin(), seen.end(), item->lanes) != seen.end() && !differs_by_rank(*item) &&
         !is_exchange(*item) && !sends_by_role(item->collective.kind))
       continue;
@@ -216,17 +222,50 @@ void TrafficCounter::add(const CallItem& item, int32_t rank, Traffic& traffic) c
              traffic);
 }
 
-std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {
-  std::vector<const CallItem*> items;
-  for (const SpmdListing& listing : program_.listings)
+// The instructions of equal redistributions share their steps.
+std::vector<CountedItem> counted_items(const SpmdProgram& program) {
+  std::vector<CountedItem> items;
+  std::unordered_multimap<const PlanStep*, size_t> known;
+  const auto add = [&](const CallItem& item) {
+    const auto [first, last] = known.equal_range(item.step.get());
+    const auto same = std::find_if(first, last, [&](const auto& entry) {
+      const CallItem& other = *items[entry.second].item;
+      return other.lanes == item.lanes && other.collective == item.collective;
+    });
+    if (same != last) {
+      ++items[same->second].times;
+      return;
+    }
+    if (item.step && item.send_counts.empty()) known.emplace(item.step.get(), items.size());
+    items.push_back({&item, 1});
+  };
+  for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs)
       if (const auto* call = std::get_if<Communicate>(&instr.action))
-        for (const CallItem& item : call->items) items.push_back(&item);
+        for (const CallItem& item : call->items) add(item);
+  return items;
+}
+
+void add_times(const Traffic& once, int64_t times, Traffic& traffic) {
+  for (const auto& [group, bytes] : once.bytes) {
+    Fraction& sum = traffic.bytes[group];
+    sum = sum + bytes * Fraction(times);
+  }
+  for (const auto& [call, count] : once.calls) traffic.calls[call] += count * times;
+  traffic.time += once.time * times;
+}
+
+std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {
+  const std::vector<CountedItem> items = counted_items(program_);
   std::vector<std::pair<Lanes, Traffic>> result;
   for (const Lanes& lanes : classes(items)) {
     Traffic traffic;
-    for (const CallItem* item : items)
-      if (item->lanes.contains(lanes[0])) add(*item, lanes[0], traffic);
+    for (const auto& [item, times] : items) {
+      if (!item->lanes.contains(lanes[0])) continue;
+      Traffic once;
+      add(*item, lanes[0], once);
+      add_times(once, times, traffic);
+    }
     const auto same = std::find_if(result.begin(), result.end(),
                                    [&](const auto& known) { return known.second == traffic; });
     if (same == result.end())
