@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -291,16 +292,21 @@ std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
 
 // Steps with equal texts are listed once, with their number.
 std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
-  std::vector<std::pair<std::string, int>> texts;
-  std::unordered_map<std::string, size_t> place_of_text;
-  std::map<const PlanStep*, std::string> known_steps;  // without their lines
+  struct StepLine {
+    int line;
+    const std::string* text;
+    int count;
+  };
+  std::vector<StepLine> lines;
+  std::set<std::string> texts;
+  std::map<const PlanStep*, const std::string*> known_steps;
+  std::map<std::pair<int, const std::string*>, size_t> places;  // in `lines`
   const auto add = [&](const PlanStep& step, const Origin& origin) {
-    std::string& known = known_steps[&step];
-    if (known.empty()) known = step_text(step, machine);
-    std::string text = "  " + std::to_string(origin.line) + "  " + known;
-    const auto [place, fresh] = place_of_text.try_emplace(text, texts.size());
-    if (fresh) texts.emplace_back(std::move(text), 0);
-    ++texts[place->second].second;
+    const std::string*& text = known_steps[&step];
+    if (text == nullptr) text = &*texts.insert(step_text(step, machine)).first;
+    const auto [place, fresh] = places.try_emplace({origin.line, text}, lines.size());
+    if (fresh) lines.push_back({origin.line, text, 0});
+    ++lines[place->second].count;
   };
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {
@@ -315,8 +321,8 @@ std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
       }
     }
   std::string out;
-  for (const auto& [text, count] : texts) {
-    out += text;
+  for (const auto& [line, text, count] : lines) {
+    out.append("  ").append(std::to_string(line)).append("  ").append(*text);
     out += count == 1 ? "\n" : fmt::format("   {} times\n", count);
   }
   return out;
