@@ -38,11 +38,13 @@ class GlobalPrinter {
 };
 
 GlobalPrinter::GlobalPrinter(const GlobalProgram& program) : program_(program) {
-  std::map<ValueId, int> uses;
+  std::vector<int> uses(program.values.size());
   for (const GlobalInstr& instr : program.instrs)
-    for (const ValueId id : instr.inputs) ++uses[id];
+    for (const ValueId id : instr.inputs)
+      if (id != kNoValue) ++uses[static_cast<size_t>(id)];
   for (const GlobalInstr& instr : program.instrs)
-    if (instr.local && instr.outputs.size() == 1 && uses[instr.outputs[0]] == 1)
+    if (instr.local && instr.outputs.size() == 1 &&
+        uses[static_cast<size_t>(instr.outputs[0])] == 1)
       inside_.emplace(instr.outputs[0], &instr);
 }
 
@@ -99,6 +101,7 @@ std::string GlobalPrinter::line(const GlobalInstr& instr) const {
 
 LineValues line_values(const GlobalProgram& program, const GlobalPrinter& printer) {
   LineValues values;
+  values.bound.reserve(program.values.size());
   for (size_t id = 0; id < program.values.size(); ++id)
     values.bound.push_back(printer.has_name(static_cast<ValueId>(id)) ? program.values[id].name
                                                                       : "");
@@ -171,6 +174,7 @@ void GlobalWriter::add(const GlobalInstr& instr) {
 }
 
 std::vector<ListingLine> GlobalWriter::lines() {
+  lines_.reserve(program_.instrs.size());
   for (const GlobalInstr& instr : program_.instrs) add(instr);
   LineValues values = line_values(program_, printer_);
   values.bound.resize(values.bound.size() + unplaced_.size());

@@ -164,7 +164,7 @@ RankStatements RankStatementWriter::calls(const Communicate& call, const Lanes&)
   RankStatements statements;
   for (const CallItem& item : call.items) {
     if (item.step && item.step->kind == StepKind::transfer) return transfer(item);
-    const std::string text = call_text(item, item.lanes);
+    std::string text = call_text(item, item.lanes);
     // The order of the calls of a rank must stay.
     auto& list = statements.list;
     size_t at = list.size();
@@ -175,7 +175,7 @@ RankStatements RankStatementWriter::calls(const Communicate& call, const Lanes&)
       continue;
     }
     const bool target = item.output != kNoValue && !item.in_place;
-    list.push_back({item.lanes, text,
+    list.push_back({item.lanes, std::move(text),
                     target ? std::vector<ValueId>{item.output} : std::vector<ValueId>{},
                     item.origin});
   }
