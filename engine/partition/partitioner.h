@@ -53,8 +53,8 @@ class Partitioner {
   };
   void run_instr(const GlobalInstr& instr);
   void run_redistribute(const GlobalInstr& instr);
-  // Returns the spec of the written placements on a mesh.
-  Spec written_target(const GlobalInstr& instr, const Spec& from, const Mesh& mesh);
+  // Returns the spec of the written placements on a mesh. It stays valid until the next call.
+  const Spec& written_target(const GlobalInstr& instr, const Spec& from, const Mesh& mesh);
   void run_claim(const GlobalInstr& instr);
   // Emits an op on the shards as they are; the local shapes of its outputs follow from those of its
   // inputs.
