@@ -1,6 +1,8 @@
 // Implements lexer.h.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/syntax/lexer.h"
 #include "shardproof/program/value/names.h"
@@ -20,12 +22,18 @@ std::string shortened(std::string_view text) {
   return std::string(text.substr(0, end)) + "...";
 }
 
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7F;
+}
+
 void refuse_control_characters(std::string_view text, int line) {
+  if (std::none_of(text.begin(), text.end(), is_control)) return;
   size_t hidden = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (continues_character(text[i])) ++hidden;
+    if (!is_control(text[i])) continue;
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte >= 0x20 && byte != 0x7F) continue;
     const SourceLocation place{line, static_cast<int>(i - hidden) + 1};
     if (byte == '\t') fail(place, "expected spaces, found a tab");
     if (byte == '\n' || byte == '\r') fail(place, "expected one line, found a line break");
