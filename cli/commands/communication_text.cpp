@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "shardproof/cli/commands/plan_text.h"
@@ -19,8 +22,9 @@ namespace {
 // Communication of one rank.
 struct Traffic {
   std::map<std::string, Fraction> bytes;  // that it sends, by group
-  std::map<std::string, int64_t> calls;   // by kind and group
-  Duration time;                          // of all its calls, one after the other
+  // By kind and group.
+  std::map<std::pair<std::string_view, std::string>, int64_t> calls;
+  Duration time;  // of all its calls, one after the other
   bool operator==(const Traffic&) const = default;
 };
 
@@ -31,6 +35,12 @@ struct ExchangePart {
   Duration time;
 };
 
+// Equal calls of one step.
+struct CountedItem {
+  const CallItem* item;
+  int64_t times;
+};
+
 class TrafficCounter {
  public:
   TrafficCounter(const SpmdProgram& program, const CostModel* machine)
@@ -38,7 +48,7 @@ class TrafficCounter {
   std::vector<std::pair<Lanes, Traffic>> by_ranks();
 
  private:
-  std::vector<Lanes> classes(const std::vector<const CallItem*>& items) const;
+  std::vector<Lanes> classes(const std::vector<CountedItem>& items) const;
   const std::vector<ExchangePart>& parts_of(const PlanStep& step) const;
   void add(const CallItem& item, int32_t rank, Traffic& traffic) const;
   void add_transfer(const PlanStep& step, int32_t rank, Traffic& traffic) const;
@@ -69,7 +79,7 @@ bool differs_by_rank(const CallItem& item) {
   return !item.send_counts.empty() || (item.step && item.step->kind == StepKind::transfer);
 }
 
-std::vector<Lanes> TrafficCounter::classes(const std::vector<const CallItem*>& items) const {
+std::vector<Lanes> TrafficCounter::classes(const std::vector<CountedItem>& items) const {
   std::vector<Lanes> classes{Lanes::range(0, program_.world)};
   const auto cut_by = [&](const Lanes& lanes) {
     std::vector<Lanes> finer;
@@ -79,7 +89,7 @@ std::vector<Lanes> TrafficCounter::classes(const std::vector<const CallItem*>& i
     classes = std::move(finer);
   };
   std::vector<Lanes> seen;
-  for (const CallItem* item : items) {
+  for (const auto& [item, times] : items) {
     if (std::find(seen.begin(), seen.end(), item->lanes) != seen.end() && !differs_by_rank(*item) &&
         !is_exchange(*item) && !sends_by_role(item->collective.kind))
       continue;
@@ -100,7 +110,7 @@ void TrafficCounter::add_call(const Collective& call, Fraction bytes, Duration t
     Fraction& sum = traffic.bytes[call.group.name()];
     sum = sum + bytes;
   }
-  ++traffic.calls[fmt::format("{} {}", name(call.kind), call.group.name())];
+  ++traffic.calls[{name(call.kind), call.group.name()}];
   traffic.time += time;
 }
 
@@ -213,17 +223,50 @@ void TrafficCounter::add(const CallItem& item, int32_t rank, Traffic& traffic) c
              traffic);
 }
 
-std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {
-  std::vector<const CallItem*> items;
-  for (const SpmdListing& listing : program_.listings)
+// The instructions of equal redistributions share their steps.
+std::vector<CountedItem> counted_items(const SpmdProgram& program) {
+  std::vector<CountedItem> items;
+  std::unordered_multimap<const PlanStep*, size_t> known;
+  const auto add = [&](const CallItem& item) {
+    const auto [first, last] = known.equal_range(item.step.get());
+    const auto same = std::find_if(first, last, [&](const auto& entry) {
+      const CallItem& other = *items[entry.second].item;
+      return other.lanes == item.lanes && other.collective == item.collective;
+    });
+    if (same != last) {
+      ++items[same->second].times;
+      return;
+    }
+    if (item.step && item.send_counts.empty()) known.emplace(item.step.get(), items.size());
+    items.push_back({&item, 1});
+  };
+  for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs)
       if (const auto* call = std::get_if<Communicate>(&instr.action))
-        for (const CallItem& item : call->items) items.push_back(&item);
+        for (const CallItem& item : call->items) add(item);
+  return items;
+}
+
+void add_times(const Traffic& once, int64_t times, Traffic& traffic) {
+  for (const auto& [group, bytes] : once.bytes) {
+    Fraction& sum = traffic.bytes[group];
+    sum = sum + bytes * Fraction(times);
+  }
+  for (const auto& [call, count] : once.calls) traffic.calls[call] += count * times;
+  traffic.time += once.time * times;
+}
+
+std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {
+  const std::vector<CountedItem> items = counted_items(program_);
   std::vector<std::pair<Lanes, Traffic>> result;
   for (const Lanes& lanes : classes(items)) {
     Traffic traffic;
-    for (const CallItem* item : items)
-      if (item->lanes.contains(lanes[0])) add(*item, lanes[0], traffic);
+    for (const auto& [item, times] : items) {
+      if (!item->lanes.contains(lanes[0])) continue;
+      Traffic once;
+      add(*item, lanes[0], once);
+      add_times(once, times, traffic);
+    }
     const auto same = std::find_if(result.begin(), result.end(),
                                    [&](const auto& known) { return known.second == traffic; });
     if (same == result.end())
@@ -238,7 +281,8 @@ std::vector<std::pair<Lanes, Traffic>> TrafficCounter::by_ranks() {
 
 std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
   std::string out;
-  for (const auto& [call, count] : traffic.calls) out += fmt::format("  {} x {}\n", count, call);
+  for (const auto& [call, count] : traffic.calls)
+    out += fmt::format("  {} x {} {}\n", count, call.first, call.second);
   for (const auto& [group, bytes] : traffic.bytes)
     out += fmt::format("  a rank sends {} over {}\n", bytes_text(bytes), group);
   if (machine != nullptr)
@@ -248,16 +292,21 @@ std::string traffic_text(const Traffic& traffic, const CostModel* machine) {
 
 // Steps with equal texts are listed once, with their number.
 std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
-  std::vector<std::pair<std::string, int>> texts;
-  std::map<std::string, size_t> place_of_text;
-  std::map<const PlanStep*, std::string> known_steps;  // without their lines
+  struct StepLine {
+    int line;
+    const std::string* text;
+    int count;
+  };
+  std::vector<StepLine> lines;
+  std::set<std::string> texts;
+  std::map<const PlanStep*, const std::string*> known_steps;
+  std::map<std::pair<int, const std::string*>, size_t> places;  // in `lines`
   const auto add = [&](const PlanStep& step, const Origin& origin) {
-    std::string& known = known_steps[&step];
-    if (known.empty()) known = step_text(step, machine);
-    std::string text = fmt::format("  {}  {}", origin.line, known);
-    const auto [place, fresh] = place_of_text.try_emplace(text, texts.size());
-    if (fresh) texts.emplace_back(std::move(text), 0);
-    ++texts[place->second].second;
+    const std::string*& text = known_steps[&step];
+    if (text == nullptr) text = &*texts.insert(step_text(step, machine)).first;
+    const auto [place, fresh] = places.try_emplace({origin.line, text}, lines.size());
+    if (fresh) lines.push_back({origin.line, text, 0});
+    ++lines[place->second].count;
   };
   for (const SpmdListing& listing : program.listings)
     for (const Instr& instr : listing.instrs) {
@@ -272,8 +321,10 @@ std::string plans_text(const SpmdProgram& program, const CostModel* machine) {
       }
     }
   std::string out;
-  for (const auto& [text, count] : texts)
-    out += count == 1 ? text + "\n" : fmt::format("{}   {} times\n", text, count);
+  for (const auto& [line, text, count] : lines) {
+    out.append("  ").append(std::to_string(line)).append("  ").append(*text);
+    out += count == 1 ? "\n" : fmt::format("   {} times\n", count);
+  }
   return out;
 }
 

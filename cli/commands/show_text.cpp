@@ -9,7 +9,7 @@ namespace shardproof {
 namespace {
 
 void add_lines(const std::vector<ListingLine>& lines, std::string& out) {
-  for (const std::string& line : with_remarks(lines)) out += "  " + line + "\n";
+  for (const std::string& line : with_remarks(lines)) out.append("  ").append(line).append("\n");
 }
 
 std::string inputs_text(const SpmdProgram& program) {

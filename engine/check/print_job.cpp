@@ -41,7 +41,9 @@ void print_global(const Job& job, const Registries& registries, PrintedJob& prin
   printed.global = global_text(global, text);
   for (const auto& [name, id] : global.names)
     if (const SpmdValue* value = placed(id))
-      options.at_end[name] = {{lanes_of(*value), parts.placed[static_cast<size_t>(id)]}};
+      options.at_end.insert_or_assign(
+          options.at_end.end(), name,
+          NamesAtEnd::mapped_type{{lanes_of(*value), parts.placed[static_cast<size_t>(id)]}});
   printed.program = std::move(parts.program);
   printed.unwritten = std::move(parts.unwritten);
 }

@@ -49,7 +49,7 @@ class GlobalLowering : public Lowering {
     for (const auto& [name, parts] : names_.all())
       for (const NameTable::Part& part : parts)
         if (const ValueId* id = std::get_if<ValueId>(&part.binding); id && !local_.contains(*id))
-          into_.names[name] = *id;
+          into_.names.insert_or_assign(into_.names.end(), name, *id);
   }
 
  protected:
@@ -171,7 +171,7 @@ class GlobalLowering : public Lowering {
     instr.inputs = {value};
     instr.placements = statement.claim;
     instr.origin = origin();
-    return emit_written_move(instr);
+    return emit_written_move(std::move(instr));
   }
 
   std::string name_of_value(ValueId id) const override {
@@ -250,13 +250,16 @@ class GlobalLowering : public Lowering {
   }
 
   // Emits a redistribution or a claim that a line writes: recompute= takes its result.
-  ValueId emit_written_move(const GlobalInstr& instr) {
-    return emit_move(instr, [this, written = instr](ValueId again) {
-      GlobalInstr repeated = written;
-      repeated.inputs = {again};
-      repeated.origin = origin();
-      return emit_written_move(repeated);
-    });
+  ValueId emit_written_move(GlobalInstr instr) {
+    std::function<ValueId(ValueId)> repeat;
+    if (tape_)
+      repeat = [this, written = instr](ValueId again) {
+        GlobalInstr repeated = written;
+        repeated.inputs = {again};
+        repeated.origin = origin();
+        return emit_written_move(std::move(repeated));
+      };
+    return emit_move(std::move(instr), std::move(repeat));
   }
 
   // Emits a redistribution or a claim, whose input is set, and returns its result.
@@ -331,7 +334,7 @@ class GlobalLowering : public Lowering {
     if (instr.placements.empty() && instr.mesh.empty() && instr.like == kNoValue)
       fail(call.place, "redistribute needs placements, as in redistribute(x, tp:S(0))");
     check_like(instr, call.place);
-    return {emit_written_move(instr)};
+    return {emit_written_move(std::move(instr))};
   }
 
   int64_t peak_limit_of(const Expr& arg) {
@@ -361,7 +364,7 @@ class GlobalLowering : public Lowering {
     instr.like = lower_value(call.args[1]);
     instr.dual = call.keys[1] == "dual";
     check_like(instr, call.place);
-    return {emit_written_move(instr)};
+    return {emit_written_move(std::move(instr))};
   }
 
   void check_like(const GlobalInstr& instr, const SourceLocation& place) {

@@ -31,7 +31,7 @@ std::string text_of(const std::vector<PlacementText>& placements) {
   std::string text;
   for (const PlacementText& entry : placements) {
     if (!text.empty()) text += ' ';
-    if (!entry.axis.empty()) text += entry.axis + ':';
+    if (!entry.axis.empty()) text.append(entry.axis).append(":");
     std::string placement = to_string(entry.placement);
     if (!entry.after.empty()) {
       placement.pop_back();
@@ -140,6 +140,17 @@ void Partitioner::place(ValueId global, PlacedValue placed) {
   values_[static_cast<size_t>(global)] = std::move(placed);
 }
 
+const Spec& Partitioner::written_target(const GlobalInstr& instr, const Spec& from,
+                                        const Mesh& mesh) {
+  std::string text = text_of(instr.placements);
+  const auto known = targets_.find(text);
+  if (known != targets_.end() && known->second.from == from && known->second.to.mesh() == mesh)
+    return known->second.to;
+  const Spec* base = from.mesh() == mesh ? &from : nullptr;
+  ParsedTarget parsed{from, Spec::parse(text, mesh, from.shape(), from.dtype(), base)};
+  return targets_.insert_or_assign(std::move(text), std::move(parsed)).first->second.to;
+}
+
 void Partitioner::run_redistribute(const GlobalInstr& instr) {
   const PlacedValue& value = values_[static_cast<size_t>(instr.inputs[0])];
   if (value.number) throw_bad_input("expected a tensor to redistribute, found a number");
@@ -148,7 +159,6 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
   const Mesh* mesh = &value.spec->mesh();
   for (const auto& [key, other] : job_.meshes)
     if (!instr.mesh.empty() && key == instr.mesh) mesh = &other;
-  const bool stays = *mesh == value.spec->mesh();
   for (const PlacementText& one : instr.placements)
     for (const auto& [key, other] : job_.meshes)
       if (!one.axis.empty() && instr.mesh.empty() && !mesh->find_axis(one.axis) &&
@@ -157,10 +167,9 @@ void Partitioner::run_redistribute(const GlobalInstr& instr) {
             "{} is an axis of mesh {}, where {} is not; write redistribute({}, mesh={}, ..)",
             one.axis, key, value.name.empty() ? "the value" : value.name,
             value.name.empty() ? "x" : value.name, key);
-  const Spec to = instr.like != kNoValue
-                      ? spec_like(instr, value)
-                      : Spec::parse(text_of(instr.placements), *mesh, value.spec->shape(),
-                                    value.spec->dtype(), stays ? &*value.spec : nullptr);
+  std::optional<Spec> like;
+  if (instr.like != kNoValue) like = spec_like(instr, value);
+  const Spec& to = like ? *like : written_target(instr, *value.spec, *mesh);
   PlacedValue moved = redistribute(value, to, true, instr.peak_limit);
   if (instr.like != kNoValue && global_->values[static_cast<size_t>(instr.outputs[0])].name.empty())
     return place_gradient(instr, moved);

@@ -9,6 +9,8 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <unordered_map>
 
 #include "shardproof/engine/partition/choice_memory.h"
 #include "shardproof/engine/partition/op_choices.h"
@@ -45,8 +47,14 @@ class Partitioner {
     size_t values = 0, instrs = 0, unwritten = 0;
     Price spent;
   };
+  // The placements that a text last had, for lines that repeat it.
+  struct ParsedTarget {
+    Spec from, to;
+  };
   void run_instr(const GlobalInstr& instr);
   void run_redistribute(const GlobalInstr& instr);
+  // Returns the spec of the written placements on a mesh. It stays valid until the next call.
+  const Spec& written_target(const GlobalInstr& instr, const Spec& from, const Mesh& mesh);
   void run_claim(const GlobalInstr& instr);
   // Emits an op on the shards as they are; the local shapes of its outputs follow from those of its
   // inputs.
@@ -100,12 +108,12 @@ class Partitioner {
                                        const std::vector<TensorMeta>& outputs,
                                        std::vector<PlacedValue> inputs,
                                        const PartitionedCall& choice);
-  PlacedValue emit_step(const PlacedValue& value, const PlannedStep& planned);
+  PlacedValue emit_step(PlacedValue value, const PlannedStep& planned);
   void emit_transfer(const PlacedValue& value, const PlannedStep& planned, ValueId output);
   ValueId add_value(DType dtype, const Spec& spec, Category category);
   ValueId materialize(const PlacedValue& number);
   Instr& add(Action action, const Lanes& lanes);
-  const std::vector<LocalShape>& shapes_of(const Spec& spec);
+  const LocalShapes& shapes_of(const Spec& spec);
   const Mesh& mesh_of(const std::vector<PlacedValue>& inputs) const;
   Checkpoint mark() const;
   void rollback(const Checkpoint& mark);
@@ -124,9 +132,10 @@ class Partitioner {
   std::vector<PlanStep>* rule_calls_ = nullptr;  // calls of the rule that is applied; null: none is
   PlanCache plans_;
   ChoiceMemory choices_;
-  std::vector<std::pair<Spec, std::vector<LocalShape>>> shapes_;
-  std::map<std::string, int> uses_;       // bindings of each name, for unique value names
-  std::map<std::string, ValueId> bound_;  // the global value that each name has
+  std::unordered_multimap<uint64_t, std::pair<Spec, LocalShapes>> shapes_;  // by hash of the spec
+  std::unordered_map<std::string, ParsedTarget> targets_;                   // by placements text
+  std::unordered_map<std::string, int> uses_;       // bindings of each name, for unique value names
+  std::unordered_map<std::string, ValueId> bound_;  // the global value that each name has
   std::map<size_t, std::vector<ValueId>> free_after_;  // by instruction: values that it frees
 };
 

@@ -12,6 +12,7 @@
 #include "shardproof/engine/lower/per_rank_number.h"
 #include "shardproof/engine/partition/partitioner.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/localtensor/plan/known_plans.h"
 
 namespace shardproof {
 namespace {
@@ -53,9 +54,11 @@ Instr& Partitioner::add(Action action, const Lanes& lanes) {
   return instr;
 }
 
-const std::vector<LocalShape>& Partitioner::shapes_of(const Spec& spec) {
-  for (const auto& [known, shapes] : shapes_)
-    if (known == spec) return shapes;
+const LocalShapes& Partitioner::shapes_of(const Spec& spec) {
+  const uint64_t hash = hash_of(spec);
+  const auto [first, last] = shapes_.equal_range(hash);
+  for (auto at = first; at != last; ++at)
+    if (at->second.first == spec) return at->second.second;
   std::vector<LocalShape> shapes;
   std::map<Dims, std::vector<int32_t>> by_shape;
   const Lanes ranks = spec.mesh().ranks();
@@ -65,11 +68,8 @@ const std::vector<LocalShape>& Partitioner::shapes_of(const Spec& spec) {
     for (int64_t i = 0; i < ranks.size(); ++i)
       by_shape[spec.local_shape(ranks[i])].push_back(ranks[i]);
     for (auto& [shape, list] : by_shape) shapes.push_back({Lanes::of(std::move(list)), shape});
-    std::sort(shapes.begin(), shapes.end(),
-              [](const LocalShape& a, const LocalShape& b) { return a.lanes[0] < b.lanes[0]; });
   }
-  shapes_.emplace_back(spec, std::move(shapes));
-  return shapes_.back().second;
+  return shapes_.emplace(hash, std::pair(spec, LocalShapes(std::move(shapes))))->second.second;
 }
 
 ValueId Partitioner::add_value(DType dtype, const Spec& spec, Category category) {
@@ -79,7 +79,7 @@ ValueId Partitioner::add_value(DType dtype, const Spec& spec, Category category)
   value.spec = spec;
   value.category = category;
   value.origin = origin_;
-  value.name = fmt::format("_{}", result_.program.values.size());
+  value.name = "_" + std::to_string(result_.program.values.size());
   result_.program.values.push_back(std::move(value));
   return static_cast<ValueId>(result_.program.values.size() - 1);
 }
@@ -124,29 +124,29 @@ void Partitioner::emit_transfer(const PlacedValue& value, const PlannedStep& pla
   add(std::move(group), lanes);
 }
 
-PlacedValue Partitioner::emit_step(const PlacedValue& value, const PlannedStep& planned) {
+PlacedValue Partitioner::emit_step(PlacedValue value, const PlannedStep& planned) {
   const PlanStep& step = *planned.step;
-  PlacedValue made = value;
-  made.spec = step.to;
   const bool local = step.kind == StepKind::local;
-  made.id =
+  const ValueId made =
       add_value(step.to.dtype(), step.to, local ? Category::activations : Category::communication);
   spent_ = spent_ + planned.price;
   const Lanes lanes = step.from.mesh().ranks();
   if (step.kind == StepKind::transfer) {
-    emit_transfer(value, planned, made.id);
+    emit_transfer(value, planned, made);
   } else if (local) {
-    add(Reshuffle{value.id, made.id, planned.step}, lanes);
+    add(Reshuffle{value.id, made, planned.step}, lanes);
   } else {
     Communicate calls{planned.calls};
     for (CallItem& item : calls.items) {
       item.input = value.id;
-      item.output = made.id;
+      item.output = made;
       item.origin = origin_;
     }
     add(std::move(calls), lanes);
   }
-  return made;
+  value.id = made;
+  value.spec = step.to;
+  return value;
 }
 
 PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, bool written,
@@ -160,7 +160,7 @@ PlacedValue Partitioner::redistribute(const PlacedValue& value, const Spec& to, 
   int64_t calls = 0;
   for (const PlannedStep& planned : limited ? own : plans_.steps(*value.spec, to)) {
     calls += planned.step->kind == StepKind::local ? 0 : 1;
-    now = emit_step(now, planned);
+    now = emit_step(std::move(now), planned);
   }
   if (!written && calls > 0)
     note_unwritten(value, to, limited ? *limited : plans_.plan(*value.spec, to).plan());

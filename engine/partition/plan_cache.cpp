@@ -59,15 +59,16 @@ PricedPlan& PlanCache::planned(const Spec& from, const Spec& to) {
 
 const std::vector<PlannedStep>& PlanCache::steps(const Spec& from, const Spec& to) {
   PricedPlan& known = planned(from, to);
-  if (known.steps.empty()) known.steps = steps_of(known.plan());
+  if (known.steps.empty()) known.steps = steps_of(known.plan(), known.price);
   return known.steps;
 }
 
-std::vector<PlannedStep> PlanCache::steps_of(const Plan& plan) const {
+std::vector<PlannedStep> PlanCache::steps_of(const Plan& plan,
+                                             const std::optional<Price>& price) const {
   std::vector<PlannedStep> steps;
   for (const PlanStep& step : plan.steps) {
     PlannedStep& planned = steps.emplace_back();
-    planned.price = choice_price()(step);
+    planned.price = price && plan.steps.size() == 1 ? *price : choice_price()(step);
     if (step.kind == StepKind::local || step.kind == StepKind::transfer) {
       planned.step = std::make_shared<const PlanStep>(step);
     } else {

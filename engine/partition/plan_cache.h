@@ -44,7 +44,9 @@ class PlanCache {
   Plan plan_with_limit(const Spec& from, const Spec& to, int64_t peak_limit) const;
   // Returns the steps of the cheapest plan, which all emissions of that plan share.
   const std::vector<PlannedStep>& steps(const Spec& from, const Spec& to);
-  std::vector<PlannedStep> steps_of(const Plan& plan) const;
+  // `price`: that of the plan in comparisons of placements, if it is known.
+  std::vector<PlannedStep> steps_of(const Plan& plan,
+                                    const std::optional<Price>& price = std::nullopt) const;
 
  private:
   PricedPlan& planned(const Spec& from, const Spec& to);

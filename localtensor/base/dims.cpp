@@ -63,7 +63,8 @@ std::string to_string(const Dims& dims) {
     if (text.size() > 1) text += ", ";
     text += std::to_string(value);
   }
-  return text + "]";
+  text += ']';
+  return text;
 }
 
 int64_t element_count(const Dims& shape) {

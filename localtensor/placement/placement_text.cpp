@@ -165,7 +165,7 @@ void read_shard(Reader& in, PlacementText& entry) {
     if (!shard.sizes.empty() && shard.split != 1)
       in.fail_at(column, "expected split= or sizes=, found both");
   }
-  entry.placement = shard;
+  entry.placement = std::move(shard);
 }
 
 // Returns the dims and options of `Shard(1)` and `_StridedShard(dim=0, split_factor=2)`: "1" and

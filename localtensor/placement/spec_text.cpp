@@ -182,18 +182,22 @@ std::string placements_text(const Spec& spec) {
   for (int axis = 0; axis < mesh.axis_count(); ++axis) {
     const Placement& placement = spec.placement(axis);
     if (placement.is_replicate()) continue;
-    std::string text = to_string(placement);
-    if (placement.is_shard()) {
-      // Mesh order is the default, so `after=` is written only if a higher axis cuts before.
-      const std::vector<int> axes = spec.axes_of_dim(placement.shard().dim);
-      const auto place = std::find(axes.begin(), axes.end(), axis);
-      if (std::any_of(axes.begin(), place, [&](int other) { return other > axis; })) {
-        text.pop_back();
-        text += fmt::format(", after={})", mesh.axes()[static_cast<size_t>(*(place - 1))].name);
-      }
+    if (!out.empty()) out += ' ';
+    out.append(mesh.axes()[static_cast<size_t>(axis)].name)
+        .append(":")
+        .append(to_string(placement));
+    if (!placement.is_shard()) continue;
+    // Mesh order is the default, so `after=` is written only if a higher axis cuts before.
+    int before = -1, highest = -1;  // of the axes that cut the dim before this one
+    for (const int other : spec.order()) {
+      if (other == axis) break;
+      if (!spec.placement(other).is_shard(placement.shard().dim)) continue;
+      before = other;
+      highest = std::max(highest, other);
     }
-    const std::string& name = mesh.axes()[static_cast<size_t>(axis)].name;
-    out += fmt::format("{}{}:{}", out.empty() ? "" : " ", name, text);
+    if (highest < axis) continue;
+    out.pop_back();
+    out += fmt::format(", after={})", mesh.axes()[static_cast<size_t>(before)].name);
   }
   return out.empty() ? "R" : out;
 }

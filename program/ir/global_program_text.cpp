@@ -38,11 +38,13 @@ class GlobalPrinter {
 };
 
 GlobalPrinter::GlobalPrinter(const GlobalProgram& program) : program_(program) {
-  std::map<ValueId, int> uses;
+  std::vector<int> uses(program.values.size());
   for (const GlobalInstr& instr : program.instrs)
-    for (const ValueId id : instr.inputs) ++uses[id];
+    for (const ValueId id : instr.inputs)
+      if (id != kNoValue) ++uses[static_cast<size_t>(id)];
   for (const GlobalInstr& instr : program.instrs)
-    if (instr.local && instr.outputs.size() == 1 && uses[instr.outputs[0]] == 1)
+    if (instr.local && instr.outputs.size() == 1 &&
+        uses[static_cast<size_t>(instr.outputs[0])] == 1)
       inside_.emplace(instr.outputs[0], &instr);
 }
 
@@ -92,12 +94,14 @@ std::string GlobalPrinter::line(const GlobalInstr& instr) const {
   if (instr.peak_limit)
     arguments +=
         fmt::format(", peak_limit='{}'", to_string(Quantity{Unit::bytes, *instr.peak_limit}));
-  return fmt::format("{}{}({})", targets(instr),
-                     instr.kind == GlobalKind::claim ? "relabel" : "redistribute", arguments);
+  std::string text = targets(instr);
+  text.append(instr.kind == GlobalKind::claim ? "relabel(" : "redistribute(");
+  return text.append(arguments).append(")");
 }
 
 LineValues line_values(const GlobalProgram& program, const GlobalPrinter& printer) {
   LineValues values;
+  values.bound.reserve(program.values.size());
   for (size_t id = 0; id < program.values.size(); ++id)
     values.bound.push_back(printer.has_name(static_cast<ValueId>(id)) ? program.values[id].name
                                                                       : "");
@@ -170,6 +174,7 @@ void GlobalWriter::add(const GlobalInstr& instr) {
 }
 
 std::vector<ListingLine> GlobalWriter::lines() {
+  lines_.reserve(program_.instrs.size());
   for (const GlobalInstr& instr : program_.instrs) add(instr);
   LineValues values = line_values(program_, printer_);
   values.bound.resize(values.bound.size() + unplaced_.size());
@@ -191,8 +196,8 @@ std::vector<ListingLine> global_text(const GlobalProgram& program,
 std::vector<std::string> to_lines(const GlobalProgram& program) {
   const GlobalPrinter printer(program);
   const LineValues values = line_values(program, printer);
-  std::set<std::string> reserved(values.bound.begin(), values.bound.end());
-  ValueNames names(std::move(reserved));
+  ValueNames names;
+  for (const std::string& name : values.bound) names.reserve(name);
   std::map<ValueId, std::string> known;
   for (const ValueId id : program.inputs)
     known[id] = names.next(program.values[static_cast<size_t>(id)].name);

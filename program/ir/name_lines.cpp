@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/ir/roll_loops.h"
@@ -13,10 +14,10 @@ namespace shardproof {
 namespace {
 
 // Adds the names of loop variables: "for i in range(3)" has i.
-void reserve_variables(const std::vector<PrintedLine>& lines, std::set<std::string>& reserved) {
+void reserve_variables(const std::vector<PrintedLine>& lines, ValueNames& names) {
   for (const PrintedLine& line : lines)
     for (const std::string& block : line.blocks)
-      if (block.starts_with("for ")) reserved.insert(block.substr(4, block.find(' ', 4) - 4));
+      if (block.starts_with("for ")) names.reserve(block.substr(4, block.find(' ', 4) - 4));
 }
 
 }  // namespace
@@ -33,26 +34,27 @@ NamedLines name_lines(std::vector<PrintedLine> lines, const LineValues& values) 
     const auto state = rolled.states.find(id);
     return state != rolled.states.end() ? state->second : values.bound[static_cast<size_t>(id)];
   };
-  std::set<std::string> reserved = values.reserved;
-  reserve_variables(rolled.lines, reserved);
-  for (const std::string& name : values.bound) reserved.insert(name);
-  ValueNames names(std::move(reserved));
+  ValueNames names;
+  for (const std::string& name : values.bound) names.reserve(name);
+  for (const std::string& name : values.reserved) names.reserve(name);
+  reserve_variables(rolled.lines, names);
   NamedLines result;
   for (const ValueId id : values.inputs) result.names[id] = names.next(bound(id));
   for (const ValueId id : rolled.named_by_author) result.names[id] = bound(id);
-  const auto name_of = [&](ValueId id, bool binds) {
+  const std::function<std::string(ValueId, bool)> name_of = [&](ValueId id, bool binds) {
     id = same(id);
     const auto known = result.names.find(id);
     if (known != result.names.end()) return known->second;
     SP_CHECK(binds, "value {} is read before it is bound", id);
-    return result.names[id] = names.next(bound(id));
+    return result.names.emplace(id, names.next(bound(id))).first->second;
   };
   for (PrintedLine& line : rolled.lines) line.text = named_text(line.text, name_of);
-  for (size_t id = 0; id < values.bound.size(); ++id) {
-    const auto known = result.names.find(same(static_cast<ValueId>(id)));
-    if (known != result.names.end()) result.names[static_cast<ValueId>(id)] = known->second;
+  for (const auto& [id, other] : rolled.same) {
+    const auto known = result.names.find(same(other));
+    if (known != result.names.end() && static_cast<size_t>(id) < values.bound.size())
+      result.names[id] = known->second;
   }
-  result.lines = with_blocks(rolled.lines);
+  result.lines = with_blocks(std::move(rolled.lines));
   return result;
 }
 

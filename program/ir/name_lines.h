@@ -1,9 +1,9 @@
 // Gives the values of a printed program their names, after its loops are found.
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "shardproof/program/ir/printed_line.h"
@@ -19,7 +19,7 @@ struct LineValues {
 
 struct NamedLines {
   std::vector<ListingLine> lines;
-  std::map<ValueId, std::string> names;  // of the values that lines bind, and of the inputs
+  std::unordered_map<ValueId, std::string> names;  // of values that lines bind, and of inputs
 };
 
 // An author's name that has a value after the last line.

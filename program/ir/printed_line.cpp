@@ -21,14 +21,15 @@ bool starts_block_on_own_line(std::string_view header) {
   return header == "group" || header.starts_with("for ");
 }
 
-// Writes lines [first, last), which share `depth` blocks, indented by that depth.
-void write_blocks(const std::vector<PrintedLine>& lines, size_t first, size_t last, size_t depth,
+// Moves lines [first, last) to `out`. They share `depth` blocks, indented by that depth.
+void write_blocks(std::vector<PrintedLine>& lines, size_t first, size_t last, size_t depth,
                   std::vector<ListingLine>& out) {
   const std::string indent(2 * depth, ' ');
   for (size_t at = first; at < last;) {
-    const PrintedLine& line = lines[at];
+    PrintedLine& line = lines[at];
     if (line.blocks.size() <= depth) {
-      out.push_back({indent + line.text, line.remarks, line.origin});
+      if (depth > 0) line.text.insert(0, indent);
+      out.push_back({std::move(line.text), std::move(line.remarks), std::move(line.origin)});
       ++at;
       continue;
     }
@@ -60,25 +61,27 @@ size_t characters(std::string_view text) {
 }  // namespace
 
 std::string mark_value(ValueId id, bool binds) {
-  return fmt::format("{}{}{}{}", kMark, binds ? '+' : '-', id, kMarkEnd);
+  std::string mark{kMark, binds ? '+' : '-'};
+  mark += std::to_string(id);
+  mark += kMarkEnd;
+  return mark;
 }
 
 std::string named_text(std::string_view text,
                        const std::function<std::string(ValueId, bool)>& name) {
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    if (text[at] != kMark) {
-      out += text[at++];
-      continue;
-    }
-    const size_t end = text.find(kMarkEnd, at);
+  out.reserve(text.size() + 16);  // most names are as short as marks
+  for (size_t at = 0;;) {
+    const size_t mark = std::min(text.find(kMark, at), text.size());
+    out.append(text, at, mark - at);
+    if (mark == text.size()) return out;
+    const size_t end = text.find(kMarkEnd, mark);
     SP_CHECK(end != std::string_view::npos, "a mark without an end");
     ValueId id = kNoValue;
-    std::from_chars(text.data() + at + 2, text.data() + end, id);
-    out += name(id, text[at + 1] == '+');
+    std::from_chars(text.data() + mark + 2, text.data() + end, id);
+    out += name(id, text[mark + 1] == '+');
     at = end + 1;
   }
-  return out;
 }
 
 std::string begin_block(std::string_view header, size_t number) {
@@ -95,28 +98,36 @@ std::string comma_list(const std::vector<std::string>& parts) {
   return text;
 }
 
-std::vector<ListingLine> with_blocks(const std::vector<PrintedLine>& lines) {
+std::vector<ListingLine> with_blocks(std::vector<PrintedLine> lines) {
   std::vector<ListingLine> out;
+  out.reserve(lines.size());
   write_blocks(lines, 0, lines.size(), 0, out);
   return out;
 }
 
 std::vector<std::string> with_remarks(const std::vector<ListingLine>& lines) {
   size_t column = 0;
-  for (const ListingLine& line : lines)
-    if (const size_t width = characters(line.text); width < kRemarkColumn)
-      column = std::max(column, width);
-  std::vector<std::string> out;
+  std::vector<size_t> widths;
+  widths.reserve(lines.size());
   for (const ListingLine& line : lines) {
-    std::string remark = line.remarks;
-    if (line.origin.line > 0) {
-      remark += fmt::format("{}line {}", remark.empty() ? "" : "  ", line.origin.line);
-      if (!line.origin.instance.empty()) remark += fmt::format(" ({})", line.origin.instance);
-    }
-    std::string text = line.text;
-    if (!remark.empty()) {
-      const size_t width = characters(text);
-      text += std::string(width < column ? column - width : 0, ' ') + "  # " + remark;
+    widths.push_back(characters(line.text));
+    if (widths.back() < kRemarkColumn) column = std::max(column, widths.back());
+  }
+  std::vector<std::string> out;
+  out.reserve(lines.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const ListingLine& line = lines[i];
+    std::string text;
+    text.reserve(std::max(line.text.size(), column) + line.remarks.size() + 24);
+    text += line.text;
+    if (!line.remarks.empty() || line.origin.line > 0) {
+      if (widths[i] < column) text.append(column - widths[i], ' ');
+      text.append("  # ").append(line.remarks);
+      if (line.origin.line > 0)
+        text.append(line.remarks.empty() ? "line " : "  line ")
+            .append(std::to_string(line.origin.line));
+      if (line.origin.line > 0 && !line.origin.instance.empty())
+        text.append(" (").append(line.origin.instance.str()).append(")");
     }
     out.push_back(std::move(text));
   }

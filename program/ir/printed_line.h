@@ -41,7 +41,7 @@ struct ListingLine {
   std::string text, remarks;
   Origin origin;
 };
-std::vector<ListingLine> with_blocks(const std::vector<PrintedLine>& lines);
+std::vector<ListingLine> with_blocks(std::vector<PrintedLine> lines);
 
 // Returns the lines with remarks and source lines after "#", in one column where lines are short.
 std::vector<std::string> with_remarks(const std::vector<ListingLine>& lines);

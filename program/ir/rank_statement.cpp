@@ -108,9 +108,9 @@ struct RankStatementWriter::Writer {
   RankStatements operator()(const NumberValue& action) const { return self.number(action, lanes); }
   RankStatements operator()(const Communicate& action) const { return self.calls(action, lanes); }
   RankStatements operator()(const Reshuffle& action) const {
-    const std::string shards = shards_text({action.step->from}, {action.step->to}, self.meshes_);
-    return one(fmt::format("{} = {}({}, shards='{}')", self.bind(action.output),
-                           local_verb(*action.step), self.read(action.input), shards),
+    const StepText& step = self.text_of(*action.step);
+    return one(fmt::format("{} = {}({}, {})", self.bind(action.output), step.verb,
+                           self.read(action.input), step.shards),
                {action.output});
   }
   RankStatements operator()(const Merge& action) const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shardproof/program/ir/spmd_program.h"
@@ -39,13 +40,19 @@ class RankStatementWriter {
  private:
   struct Writer;
   friend struct Writer;
+  // A step is written as a plain call, or with the shards before and after it.
+  struct StepText {
+    std::string_view verb;          // of a local step
+    std::optional<PlainDims> dims;  // of the plain call
+    std::string shards;             // "shards='...'"; "" of a plain call
+  };
   const SpmdValue& value(ValueId id) const;
   std::string read(ValueId id) const;
   std::string bind(ValueId id) const;
-  std::vector<std::string> own_arguments(const CallItem& item) const;
+  std::vector<std::string> own_arguments(const CallItem& item, PlainDims dims) const;
   std::string received(ValueId id, const Lanes& lanes) const;
   std::string peers(const CallItem& item) const;
-  const std::optional<PlainDims>& dims_of_plain_call(const PlanStep& step) const;
+  const StepText& text_of(const PlanStep& step) const;
   std::string call_text(const CallItem& item, const Lanes& lanes) const;
   RankStatements transfer(const CallItem& item) const;
   RankStatements calls(const Communicate& call, const Lanes& lanes) const;
@@ -55,8 +62,8 @@ class RankStatementWriter {
   const SpmdProgram& program_;
   const NamedMeshes& meshes_;
   std::map<ValueId, std::string> inline_numbers_;
-  // By step. The instructions of equal redistributions share their steps.
-  mutable std::map<const PlanStep*, std::optional<PlainDims>> plain_dims_;
+  // The instructions of equal redistributions share their steps.
+  mutable std::map<const PlanStep*, StepText> step_texts_;
 };
 
 }  // namespace shardproof

@@ -75,15 +75,16 @@ std::string RankStatementWriter::received(ValueId id, const Lanes& lanes) const 
   SP_UNREACHABLE("{} has no shape on ranks {}", made.name, to_string(lanes));
 }
 
-std::vector<std::string> RankStatementWriter::own_arguments(const CallItem& item) const {
+std::vector<std::string> RankStatementWriter::own_arguments(const CallItem& item,
+                                                            PlainDims dims) const {
   const Collective& call = item.collective;
   switch (call.kind) {
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::gather:
-    case CollectiveKind::scatter: return {fmt::format("dim={}", item.dim)};
+    case CollectiveKind::scatter: return {"dim=" + std::to_string(dims.dim)};
     case CollectiveKind::all_to_all:
-      return {fmt::format("split={}", item.dim), fmt::format("concat={}", item.dim2)};
+      return {"split=" + std::to_string(dims.dim), "concat=" + std::to_string(dims.concat)};
     case CollectiveKind::all_to_all_v:
       return {"send=" + counts_text(item.lanes, item.send_counts, call.send_counts, meshes_),
               "recv=" + counts_text(item.lanes, item.recv_counts, call.recv_counts, meshes_)};
@@ -98,51 +99,53 @@ std::vector<std::string> RankStatementWriter::own_arguments(const CallItem& item
   }
 }
 
-const std::optional<PlainDims>& RankStatementWriter::dims_of_plain_call(
-    const PlanStep& step) const {
-  const auto [known, fresh] = plain_dims_.try_emplace(&step);
-  if (fresh && step.pieces == 1) known->second = plain_dims(step);
-  return known->second;
+const RankStatementWriter::StepText& RankStatementWriter::text_of(const PlanStep& step) const {
+  const auto [known, fresh] = step_texts_.try_emplace(&step);
+  StepText& text = known->second;
+  if (!fresh) return text;
+  if (step.kind == StepKind::local) text.verb = local_verb(step);
+  if (step.pieces == 1) text.dims = plain_dims(step);
+  if (!text.dims) text.shards = "shards='" + shards_text({step.from}, {step.to}, meshes_) + "'";
+  return text;
 }
 
-std::string RankStatementWriter::call_text(const CallItem& written, const Lanes& lanes) const {
-  CallItem item = written;
-  std::string shards;
+std::string RankStatementWriter::call_text(const CallItem& item, const Lanes& lanes) const {
+  PlainDims dims{item.dim, item.dim2};
+  std::string_view shards;
   if (item.step) {
-    const std::optional<PlainDims>& dims = dims_of_plain_call(*item.step);
-    if (dims) {
-      item.dim = dims->dim;
-      item.dim2 = dims->concat;
-    } else {
-      shards = shards_text({item.step->from}, {item.step->to}, meshes_);
-    }
+    const StepText& step = text_of(*item.step);
+    dims = step.dims.value_or(dims);
+    shards = step.shards;
   }
   const Collective& call = item.collective;
-  std::vector<std::string> arguments;
-  if (item.input != kNoValue) arguments.push_back(read(item.input));
+  std::string text;
+  if (item.output != kNoValue && !item.in_place) text = bind(item.output) + " = ";
+  text.append(shardproof::name(call.kind)).append(item.in_place ? "_(" : "(");
+  const size_t start = text.size();
+  const auto add = [&](std::string_view argument) {
+    text.append(text.size() == start ? "" : ", ").append(argument);
+  };
+  if (item.input != kNoValue) add(read(item.input));
   if (call.kind == CollectiveKind::recv && item.output != kNoValue)
-    arguments.push_back(received(item.output, lanes));
+    add(received(item.output, lanes));
   if (shards.empty()) {
-    if (reduces(call.kind)) arguments.push_back(to_string(call.reduction));
-    for (std::string& own : own_arguments(item)) arguments.push_back(std::move(own));
-    if (has_root(call.kind)) arguments.push_back(fmt::format("root={}", call.root));
+    if (reduces(call.kind)) add(to_string(call.reduction));
+    for (const std::string& own : own_arguments(item, dims)) add(own);
+    if (has_root(call.kind)) add(fmt::format("root={}", call.root));
   } else {
-    arguments.push_back(fmt::format("shards='{}'", shards));
+    add(shards);
   }
   const std::string& group = call.group.name();
-  if (!group.empty() && group != "world") arguments.push_back("group=" + group_text(group));
-  if (item.step && item.step->pieces > 1)
-    arguments.push_back(fmt::format("pieces={}", item.step->pieces));
-  const bool target = item.output != kNoValue && !item.in_place;
-  return fmt::format("{}{}{}({})", target ? bind(item.output) + " = " : "",
-                     shardproof::name(call.kind), item.in_place ? "_" : "", comma_list(arguments));
+  if (!group.empty() && group != "world") add("group=" + group_text(group));
+  if (item.step && item.step->pieces > 1) add(fmt::format("pieces={}", item.step->pieces));
+  return text + ")";
 }
 
 // Ranks that only send have no result, and ranks that only receive have no input.
 RankStatements RankStatementWriter::transfer(const CallItem& item) const {
   const Lanes from = item.step->from.mesh().ranks(), to = item.step->to.mesh().ranks();
   const std::string shards =
-      fmt::format("shards='{}'", shards_text({item.step->from}, {item.step->to}, meshes_)) +
+      text_of(*item.step).shards +
       (item.step->pieces > 1 ? fmt::format(", pieces={}", item.step->pieces) : "");
   const std::string input = read(item.input) + ", ", target = bind(item.output) + " = ";
   RankStatements statements;
@@ -161,7 +164,7 @@ RankStatements RankStatementWriter::calls(const Communicate& call, const Lanes&)
   RankStatements statements;
   for (const CallItem& item : call.items) {
     if (item.step && item.step->kind == StepKind::transfer) return transfer(item);
-    const std::string text = call_text(item, item.lanes);
+    std::string text = call_text(item, item.lanes);
     // The order of the calls of a rank must stay.
     auto& list = statements.list;
     size_t at = list.size();
@@ -172,7 +175,7 @@ RankStatements RankStatementWriter::calls(const Communicate& call, const Lanes&)
       continue;
     }
     const bool target = item.output != kNoValue && !item.in_place;
-    list.push_back({item.lanes, text,
+    list.push_back({item.lanes, std::move(text),
                     target ? std::vector<ValueId>{item.output} : std::vector<ValueId>{},
                     item.origin});
   }

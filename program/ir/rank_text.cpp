@@ -92,7 +92,7 @@ std::string ListingWriter::remark_of(const RankStatement& statement, const Lanes
 void ListingWriter::add(const Instr& instr) {
   if (const auto* free = std::get_if<Free>(&instr.action))
     freed_[free->value] = freed_[free->value].unite(instr.lanes);
-  const RankStatements statements = writer_.statements(instr);
+  RankStatements statements = writer_.statements(instr);
   Lanes all;
   for (const RankStatement& statement : statements.list)
     all = all.unite(statement.lanes.intersect(lanes_));
@@ -102,11 +102,11 @@ void ListingWriter::add(const Instr& instr) {
     blocks.push_back("if " + condition_text(all, lanes_, options_.meshes));
   if (instr.stream != "main") blocks.push_back("on " + instr.stream.str());
   if (statements.group) blocks.push_back(begin_block("group", groups_++));
-  for (const RankStatement& statement : statements.list) {
+  for (RankStatement& statement : statements.list) {
     const Lanes here = statement.lanes.intersect(lanes_);
     if (here.empty()) continue;
     const Lanes& around = statements.group ? all : lanes_;
-    PrintedLine line{blocks, statement.text, remark_of(statement, here),
+    PrintedLine line{blocks, std::move(statement.text), remark_of(statement, here),
                      statement.origin.line > 0 ? statement.origin : instr.origin};
     if (!(here == around)) {
       const std::string block = "if " + condition_text(here, around, options_.meshes);
@@ -160,6 +160,7 @@ std::vector<NameAtEnd> ListingWriter::names_at_end() const {
 }
 
 RankText ListingWriter::text() {
+  lines_.reserve(listing_.instrs.size());
   for (const Instr& instr : listing_.instrs) add(instr);
   NamedLines named = name_lines(std::move(lines_), line_values());
   bind_names_at_end(names_at_end(), named);
@@ -169,8 +170,11 @@ RankText ListingWriter::text() {
 }  // namespace
 
 std::string value_remark(const SpmdValue& value, const Lanes& lanes) {
-  std::string text = value.spec ? placements_text(*value.spec) + "  " : "";
+  std::string text;
+  if (value.spec) text.append(placements_text(*value.spec)).append("  ");
   text += name(value.dtype);
+  if (value.shapes.size() == 1 && !value.shapes[0].lanes.intersect(lanes).empty())
+    return text.append(" ").append(to_string(value.shapes[0].shape));
   std::vector<LocalShape> shapes;
   for (const LocalShape& local : value.shapes) {
     const Lanes here = local.lanes.intersect(lanes);

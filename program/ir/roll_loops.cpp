@@ -73,8 +73,10 @@ class LoopRoller {
 
 void add_reads(const std::vector<PrintedLine>& lines, std::set<ValueId>& reads) {
   for (const PrintedLine& line : lines)
-    for (const detail::LinePiece& piece : detail::pieces_of(line.text))
-      if (piece.id != kNoValue && !piece.binds) reads.insert(piece.id);
+    named_text(line.text, [&](ValueId id, bool binds) {
+      if (!binds) reads.insert(id);
+      return std::string();
+    });
 }
 
 // Joins parts that are in reverse order.
@@ -234,6 +236,10 @@ std::vector<PrintedLine> LoopRoller::roll(const std::vector<PrintedLine>& lines,
 RolledLines roll_loops(std::vector<PrintedLine> lines, const std::vector<std::string>& bound,
                        const std::set<ValueId>& read_at_end) {
   LoopRoller roller(bound);
+  const bool loops = std::any_of(lines.begin(), lines.end(), [](const PrintedLine& line) {
+    return loop_at(line.origin.instance, 0).has_value();
+  });
+  if (!loops) return {std::move(lines), {}, {}, {}};
   std::vector<PrintedLine> rolled = roller.roll(lines, 0, read_at_end);
   roller.result.lines = std::move(rolled);
   return std::move(roller.result);

@@ -122,8 +122,9 @@ std::string mesh_name(const Mesh& mesh, const NamedMeshes& meshes) {
 
 std::string tensor_text(const Spec& spec, const NamedMeshes& meshes) {
   const std::string mesh = mesh_name(spec.mesh(), meshes);
-  return fmt::format("{} of {}{}", placements_text(spec), to_string(spec.shape()),
-                     mesh.empty() ? "" : " on " + mesh);
+  std::string text = placements_text(spec) + " of " + to_string(spec.shape());
+  if (!mesh.empty()) text.append(" on ").append(mesh);
+  return text;
 }
 
 std::string tensors_text(const std::vector<Spec>& specs, const NamedMeshes& meshes) {

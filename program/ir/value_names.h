@@ -7,24 +7,23 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
+#include <unordered_map>
 
 namespace shardproof {
 
 class ValueNames {
  public:
-  // `reserved`: names that no value gets unless its author gave it.
-  explicit ValueNames(std::set<std::string> reserved) : taken_(std::move(reserved)) {}
-
+  // After this, no value gets the name unless its author gave it.
+  void reserve(const std::string& name) { taken_.try_emplace(name, false); }
   // Returns the name of the next value; `bound` is the author's name, "" if there is none.
   std::string next(const std::string& bound);
   // Returns `stem` with the next free number.
   std::string numbered(const std::string& stem);
 
  private:
-  std::set<std::string> taken_;  // all names of the author, and those given
-  std::set<std::string> used_;   // names of the author that a value has
+  // Names reserved or given. True for an author's name that a value has.
+  std::unordered_map<std::string, bool> taken_;
   std::map<std::string, int> numbers_;
 };
 

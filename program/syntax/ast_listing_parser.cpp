@@ -365,6 +365,7 @@ std::vector<Statement> BlockParser::required_block(const Statement& header, std:
 
 std::vector<Statement> BlockParser::block(size_t indent, int depth) {
   std::vector<Statement> statements;
+  if (indent == 0) statements.reserve(lines_.size());
   while (more() && lines_[next_].indent >= indent) {
     const SourceLine line = lines_[next_++];
     if (line.indent != indent) refuse_indent(line, indent);

@@ -215,8 +215,10 @@ void ListingPrinter::append(std::string& line, const Statement& statement) {
   SP_UNREACHABLE("statement of kind {}", static_cast<int>(statement.kind));
 }
 
-std::string text_of(const PlacementText& one) {
-  std::string text = to_string(one.placement);
+void append_placement(std::string& text, const PlacementText& one) {
+  if (!text.empty()) text += ' ';
+  if (!one.axis.empty()) text.append(one.axis).append(":");
+  text += to_string(one.placement);
   if (!one.after.empty()) {
     text.pop_back();
     const bool several = one.after.size() > 1;
@@ -224,7 +226,6 @@ std::string text_of(const PlacementText& one) {
     for (size_t i = 0; i < one.after.size(); ++i) text += (i > 0 ? ", " : "") + one.after[i];
     text += several ? "])" : ")";
   }
-  return one.axis.empty() ? text : one.axis + ":" + text;
 }
 
 }  // namespace
@@ -243,7 +244,7 @@ std::string to_string(const NameTemplate& name) {
 
 std::string to_string(const std::vector<PlacementText>& placements) {
   std::string text;
-  for (const PlacementText& one : placements) text += (text.empty() ? "" : " ") + text_of(one);
+  for (const PlacementText& one : placements) append_placement(text, one);
   return text;
 }
 

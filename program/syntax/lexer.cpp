@@ -1,7 +1,7 @@
 // Implements lexer.h.
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 
 #include "shardproof/localtensor/base/error.h"
 #include "shardproof/program/syntax/lexer.h"
@@ -22,12 +22,18 @@ std::string shortened(std::string_view text) {
   return std::string(text.substr(0, end)) + "...";
 }
 
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7F;
+}
+
 void refuse_control_characters(std::string_view text, int line) {
+  if (std::none_of(text.begin(), text.end(), is_control)) return;
   size_t hidden = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (continues_character(text[i])) ++hidden;
+    if (!is_control(text[i])) continue;
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte >= 0x20 && byte != 0x7F) continue;
     const SourceLocation place{line, static_cast<int>(i - hidden) + 1};
     if (byte == '\t') fail(place, "expected spaces, found a tab");
     if (byte == '\n' || byte == '\r') fail(place, "expected one line, found a line break");
@@ -122,10 +128,11 @@ Token Lexer::lex(size_t from) const {
     kind = TokenKind::name;
     while (end < text_.size() && is_name_character(text_[end])) ++end;
   } else {
-    static constexpr std::array<std::string_view, 6> kLong = {"**", "//", "<=", ">=", "==", "!="};
-    for (const std::string_view symbol : kLong)
-      if (text_.substr(from, 2) == symbol) end = from + 2;
-    if (text_.substr(from, 3) == "...") end = from + 3;
+    const char second = end < text_.size() ? text_[end] : '\0';
+    const bool is_long = second == '=' ? c == '<' || c == '>' || c == '=' || c == '!'
+                                       : second == c && (c == '*' || c == '/');
+    if (is_long) end = from + 2;
+    if (c == '.' && text_.substr(from, 3) == "...") end = from + 3;
     while (end < text_.size() && continues_character(text_[end])) ++end;
   }
   return {kind, text_.substr(from, end - from), from, place};

@@ -48,6 +48,11 @@ size_t character_length(std::string_view text, size_t at) {
 
 void check_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (byte > 0 && byte < 0x80) {
+      ++at;  // fast path: most files are ASCII
+      continue;
+    }
     const size_t length = character_length(text, at);
     const bool marks_utf16 =
         at == 0 && (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"));

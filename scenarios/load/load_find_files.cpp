@@ -135,7 +135,10 @@ std::string read_file(const std::string& path, const std::string& file) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail(fmt::format("cannot be opened: {}", std::strerror(errno)));
-  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  std::array<char, 65536> block;
+  while (in.read(block.data(), block.size()) || in.gcount() > 0)
+    text.append(block.data(), static_cast<size_t>(in.gcount()));
   if (in.bad()) return fail("cannot be read");
   return text;
 }

@@ -167,7 +167,7 @@ std::vector<std::string> read_lines(const JsonReader& reader) {
   std::vector<std::string> lines;
   for (const JsonReader& item : reader.items("a list of lines such as [\"y = relu(x)\"]")) {
     const std::string& line = item.text("a line such as \"y = relu(x)\"");
-    if (line.find_first_of("\n\r") != std::string::npos)
+    if (line.find('\n') != std::string::npos || line.find('\r') != std::string::npos)
       throw Error(ErrorKind::bad_input, "expected one line, found a line break in it",
                   {"", reader.path(), static_cast<int>(lines.size()) + 1, 0});
     lines.push_back(line);
