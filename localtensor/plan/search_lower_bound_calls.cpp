@@ -257,6 +257,8 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
   }
   std::array<CutAgreement, kMaxDims + 1> spare{};  // by tree
   std::array<bool, kMaxDims + 1> has_spare{};
+  uint32_t trees = 0;  // with edges
+  for (const Tie& tie : ties) trees |= 1u << forest.tree(tie.a);
   for (size_t i = 0; i < axes_.size(); ++i) {
     const bool leaves = from[i] >= kPlace;
     const bool is_goal = has_goal(i) && (from[i] == kGoal || to[i] == kGoal);
@@ -266,9 +268,11 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
     const auto tree = static_cast<size_t>(forest.tree(dim));
     spare[tree] = std::min(spare[tree], spare_of(from, i, dim, ties));
     has_spare[tree] = true;
+    trees |= 1u << tree;
   }
   ShortList<CutAgreement, kMaxDims + 1> spares;
-  for (size_t tree = 0; tree < spare.size(); ++tree) {
+  for (; trees != 0; trees &= trees - 1) {
+    const auto tree = static_cast<size_t>(std::countr_zero(trees));
     if (has_spare[tree]) spares.push_back(spare[tree]);
     Ties its;
     for (const Tie& tie : ties)
@@ -280,10 +284,14 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
   }
   std::sort(spares.begin(), spares.end());
   for (size_t i = 0; i < spares.size(); i += 2) part = spares[i].of(part);
+  ShortList<size_t, PlacementStates::kMaxShuffled> unknown;
   for (size_t i = 0; i < axes_.size(); ++i)
-    for (size_t j = i + 1; j < axes_.size(); ++j)
-      if (has_unknown_end(from, to, i) && has_unknown_end(from, to, j))
-        part = std::min(part, agreement_of_two(i, from[i], j, from[j]).of(whole));
+    if (has_unknown_end(from, to, i)) unknown.push_back(i);
+  for (size_t i = 0; i < unknown.size(); ++i)
+    for (size_t j = i + 1; j < unknown.size(); ++j) {
+      const size_t a = unknown[i], b = unknown[j];
+      part = std::min(part, agreement_of_two(a, from[a], b, from[b]).of(whole));
+    }
   return part;
 }
 
