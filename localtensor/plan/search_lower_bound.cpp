@@ -297,11 +297,12 @@ void ShuffleBound::try_moves(const Positions& from, uint32_t leaving, const Call
   if (!call.has_simple_rest() && best.primary < call_ + call.now + least_rest(call)) return;
   if (open == 0) {
     if (!is_tried(call)) return;
-    const Int128 least = least_rest_of_all(call);
+    Choice& rest = choice_after(call);
+    const Int128 least = least_after(call, rest);
     if (best.primary < call_ + call.now + least) return;
     const ExactCost price = price_of_call(StepKind::all_to_all, from, call);
     if (best.primary < price.primary + least) return;
-    const Choice& rest = solve(call.next, best.primary - price.primary);
+    solve(call.next, best.primary - price.primary, rest);
     if (rest.known) best = std::min(best, price + rest.cost);
     return;
   }
@@ -460,18 +461,42 @@ void ShuffleBound::for_each_slice(const Positions& from, Positions at, size_t ax
   for_each_slice(from, at, axis + 1, at_once, each);
 }
 
+// Returns the entry of a table for the combination after a call.
+ShuffleBound::Choice& ShuffleBound::choice_after(const Call& call) {
+  const bool slices = call.sets.cut + size_t{1} != parts_.size();
+  return slices ? ways_[call.next] : calls_[call.next];
+}
+
+// Returns a lower bound of the price after a call: of its entry, and least_rest_of_all.
+Int128 ShuffleBound::least_after(const Call& call, Choice& after) {
+  Int128 rest = after.least_rest;
+  if (rest == 0 || call.to != call.next) rest = least_rest_of_all(call);
+  if (call.to == call.next) after.least_rest = rest;
+  return std::max(rest, after.cost.primary);
+}
+
 const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
   const Positions from = positions_of(code);
   bool slices = false;
   for (size_t i = 0; i < axes_.size(); ++i) slices = slices || is_whole(from[i]);
-  if (!slices) return solve_call(code, limit);
-  Choice& way = ways_[code];
+  return solve(code, limit, slices ? ways_[code] : calls_[code]);
+}
+
+// Computes the choice of a combination in its table.
+const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit, Choice& way) {
   if (way.known || way.cost.primary > limit) return way;
+  const Positions from = positions_of(code);
+  bool slices = false;
+  for (size_t i = 0; i < axes_.size(); ++i) slices = slices || is_whole(from[i]);
+  if (!slices) return solve_call(code, limit, way);
   Choice best;
   best.cost.primary = limit + 1;
   for_each_slice(from, from, 0, true, [&](const Positions& at) {
-    if (best.cost.primary < least_rest(call_of(at, at))) return;
-    const Choice& next = solve_call(code_of(at), best.cost.primary);
+    const uint64_t sliced = code_of(at);
+    Choice& next = calls_[sliced];
+    const Int128 most = best.cost.primary;
+    if (next.cost.primary > most || most < least_rest(call_of(at, at))) return;
+    solve_call(sliced, most, next);
     if (!next.known) return;
     const int64_t peak = at == from ? 0 : part_of(from).bytes + part_of(at).bytes;
     const ExactCost cost = ExactCost{0, peak} + next.cost;
@@ -479,6 +504,7 @@ const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
     best = next;
     best.cost = cost;
   });
+  best.least_rest = way.least_rest;
   return way = best;
 }
 
@@ -498,8 +524,7 @@ std::vector<ShuffleBound::Choice> ShuffleBound::options(uint64_t code, Int128 li
   return found;
 }
 
-const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit) {
-  Choice& call = calls_[code];
+const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit, Choice& call) {
   if (call.known || call.cost.primary > limit) return call;
   const Positions from = positions_of(code);
   Choice best;
@@ -510,6 +535,7 @@ const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit
   }
   best.cost.primary = limit + 1;
   try_calls(from, best);
+  best.least_rest = call.least_rest;
   return call = best;
 }
 
@@ -523,14 +549,20 @@ void ShuffleBound::try_calls(const Positions& from, Choice& best) {
     if (has_goal(i)) to_goal |= 1u << i;
   }
   const uint32_t open = leaving | to_goal;
-  try_all_to_alls(from, leaving, stay_of(from, open), open, best);
-  try_gathers(from, stay_of(from, on_way), on_way, best);
+  if (open != 0) try_all_to_alls(from, leaving, stay_of(from, open), open, best);
+  Int128 least = best.cost.primary + 1;  // of an all_gather
+  for (uint32_t left = on_way; left != 0; left &= left - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(left));
+    least = std::min(least, axes_[i].moves[from[i]].gathered.now + call_);
+  }
+  if (!(best.cost.primary < least)) try_gathers(from, stay_of(from, on_way), on_way, best);
 }
 
 void ShuffleBound::try_gathers(const Positions& from, const Call& call, uint32_t open,
                                Choice& best) {
-  if (best.cost.primary < call_ + call.now + least_rest(call)) return;
   if (open == 0) return offer(StepKind::all_gather, from, call, best);
+  const Int128 sent = parts_[call.sets.cut | open].sent - parts_[call.sets.cut_before | open].sent;
+  if (best.cost.primary < call_ + sent + least_rest(call)) return;
   const auto axis = static_cast<size_t>(std::countr_zero(open));
   const Moves& ways = axes_[axis].moves[from[axis]];
   try_gathers(from, call + ways.stay, open & (open - 1), best);
@@ -538,20 +570,22 @@ void ShuffleBound::try_gathers(const Positions& from, const Call& call, uint32_t
     try_gathers(from, call + ways.gathered, open & (open - 1), best);
 }
 
+// Requires open axes.
 void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, const Call& call,
                                    uint32_t open, Choice& best) {
   if (!call.has_simple_rest() && best.cost.primary < call_ + call.now + least_rest(call)) return;
-  if (open == 0) {
-    if (is_tried(call)) offer(StepKind::all_to_all, from, call, best);
-    return;
-  }
   const auto axis = static_cast<size_t>(std::countr_zero(open));
+  const uint32_t others = open & (open - 1);
   const Moves& ways = axes_[axis].moves[from[axis]];
   const auto go = [&](const Call& move) {
     const Sets &set = call.sets, &more = move.sets;
     if (((set.goal | more.goal) & (set.blocked | more.blocked)) != 0) return;
     if (is_above(best.cost.primary, call, move)) return;
-    try_all_to_alls(from, leaving, call + move, open & (open - 1), best);
+    const Call next = call + move;
+    if (others != 0)
+      try_all_to_alls(from, leaving, next, others, best);
+    else if (is_tried(next))
+      offer(StepKind::all_to_all, from, next, best);
   };
   if (has_goal(axis)) go(ways.goal);
   go(ways.stay);
@@ -560,12 +594,13 @@ void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, cons
 
 void ShuffleBound::offer(StepKind kind, const Positions& from, const Call& call, Choice& best) {
   if (call.sets.moved == 0) return;
-  const Int128 least = least_rest_of_all(call);
+  Choice& way = choice_after(call);
+  const Int128 least = least_after(call, way);
   if (best.cost.primary < call_ + call.now + least) return;
   const ExactCost price = price_of_call(kind, from, call);
   if (best.cost.primary < price.primary + least) return;
   std::vector<Choice>* options = std::exchange(options_, nullptr);
-  const Choice& way = solve(call.next, best.cost.primary - price.primary);
+  solve(call.next, best.cost.primary - price.primary, way);
   options_ = options;
   if (!way.known) return;
   const ExactCost cost = price + way.cost;

@@ -85,6 +85,7 @@ class ShuffleBound {
     bool known = false;               // false: the cost is at least this
     StepKind kind = StepKind::local;  // local: no call follows
     uint64_t sliced = 0, next = 0;    // combinations after the slices, and after the call
+    Int128 least_rest = 0;            // least_rest_of_all of a call to here; 0: not known
   };
   // Returns the cheapest continuation of a combination. If each costs more than the limit, `known`
   // is false.
@@ -198,7 +199,10 @@ class ShuffleBound {
   const Part& part_of(const Positions& at) const;
   uint32_t blocked_axes(const Positions& at) const;
   bool is_done(const Positions& at) const;
-  const Choice& solve_call(uint64_t code, Int128 limit);
+  Choice& choice_after(const Call& call);
+  Int128 least_after(const Call& call, Choice& after);
+  const Choice& solve(uint64_t code, Int128 limit, Choice& way);
+  const Choice& solve_call(uint64_t code, Int128 limit, Choice& call);
   template <typename Each>
   void for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
                       const Each& each);
