@@ -70,6 +70,7 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
     facts.size = states.members(uint64_t{1} << axis);
     facts.goal = states.digits_of(states.goal(), axis);
     if (facts.goal.dim < 0) continue;
+    with_goal_ |= 1u << (axes_.size() - 1);
     const auto at = static_cast<size_t>(facts.goal.dim);
     const DimLayouts& dim = states.dims()[at];
     facts.goal_cut = AxisCut(dim.dim(), dim.extent(), facts.size,
@@ -79,7 +80,7 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
     int64_t parts = 1;
     for (size_t i = 0; i < axes_.size(); ++i)
       if ((cut >> i & 1) != 0) parts *= axes_[i].size;
-    parts_.push_back({units.whole / parts, units.part_bytes / parts});
+    parts_.push_back({units.whole / parts, units.part_bytes / parts, parts});
   }
   pairs_.resize(4 * axes_.size() * axes_.size());
   source_ = states.start();
@@ -191,8 +192,6 @@ inline ShuffleBound::Call ShuffleBound::Call::operator+(const Call& o) const {
   Call both = {to | o.to, next | o.next, moves | o.moves, std::bit_cast<Sets>(all)};
   both.now = std::max(now, o.now);
   both.most = std::max(most, o.most);
-  both.going = going * o.going;
-  both.gathered = gathered * o.gathered;
   both.whole = whole * o.whole;
   return both;
 }
@@ -218,7 +217,6 @@ ShuffleBound::Call ShuffleBound::move_of(size_t axis, uint8_t at, uint8_t to) co
   call.sets.blocked = facts.blocks[to];
   if (is_on_its_way(to)) {
     call.sets.on_way = bit;
-    (has_goal(axis) ? call.going : call.gathered) = facts.size;
     if (has_goal(axis)) call.most = facts.alone[to];
   }
   if (to == kGathered && !has_goal(axis)) call.whole = facts.size;
@@ -294,7 +292,7 @@ ShuffleBound::Call ShuffleBound::stay_of(const Positions& from, uint32_t open) c
 // spare digits to other spare digits, or leaves its goal, costs no less than one that stays.
 void ShuffleBound::try_moves(const Positions& from, uint32_t leaving, const Call& call,
                              uint32_t open, ExactCost& best) {
-  if (!call.has_simple_rest() && best.primary < call_ + call.now + least_rest(call)) return;
+  if (!has_simple_rest(call) && best.primary < call_ + call.now + least_rest(call)) return;
   if (open == 0) {
     if (!is_tried(call)) return;
     Choice& rest = choice_after(call);
@@ -573,7 +571,7 @@ void ShuffleBound::try_gathers(const Positions& from, const Call& call, uint32_t
 // Requires open axes.
 void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, const Call& call,
                                    uint32_t open, Choice& best) {
-  if (!call.has_simple_rest() && best.cost.primary < call_ + call.now + least_rest(call)) return;
+  if (!has_simple_rest(call) && best.cost.primary < call_ + call.now + least_rest(call)) return;
   const auto axis = static_cast<size_t>(std::countr_zero(open));
   const uint32_t others = open & (open - 1);
   const Moves& ways = axes_[axis].moves[from[axis]];
@@ -581,11 +579,10 @@ void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, cons
     const Sets &set = call.sets, &more = move.sets;
     if (((set.goal | more.goal) & (set.blocked | more.blocked)) != 0) return;
     if (is_above(best.cost.primary, call, move)) return;
-    const Call next = call + move;
-    if (others != 0)
-      try_all_to_alls(from, leaving, next, others, best);
-    else if (is_tried(next))
-      offer(StepKind::all_to_all, from, next, best);
+    if (others != 0) return try_all_to_alls(from, leaving, call + move, others, best);
+    const auto left = static_cast<uint8_t>(set.left_places | more.left_places);
+    if (one_prime_ || (left & ~(set.left_start | more.left_start)) == 0)
+      offer(StepKind::all_to_all, from, call + move, best);
   };
   if (has_goal(axis)) go(ways.goal);
   go(ways.stay);

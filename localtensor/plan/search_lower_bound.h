@@ -127,11 +127,8 @@ class ShuffleBound {
     uint64_t moves = 0;         // number of its price
     Sets sets;
     Int128 now = 0, most = 0;  // the least that one of the axes sends in the call, and later
-    // Products of the sizes of axes on their way, with and without goals, and of those without that
-    // stay whole.
-    int64_t going = 1, gathered = 1, whole = 1;
+    int64_t whole = 1;  // product of the sizes of axes without goals that stay whole
     Call operator+(const Call& o) const;  // requires moves of other axes
-    bool has_simple_rest() const { return gathered == 1 && whole == 1; }
   };
   struct Moves {
     Call stay, goal, spare, gathered;
@@ -183,10 +180,18 @@ class ShuffleBound {
   struct Part {
     Int128 sent = 0;    // as part of a price
     int64_t bytes = 0;  // of the largest one
+    int64_t ranks = 1;  // product of the sizes of the axes
   };
   Call move_of(size_t axis, uint8_t at, uint8_t to) const;
   Call call_of(const Positions& from, const Positions& to) const;
   static uint64_t number_of_move(size_t axis, uint8_t at, uint8_t to);
+  // Returns the product of the sizes of the axes on their way that have no goal.
+  int64_t gathered_later(const Call& call) const {
+    return parts_[call.sets.on_way & ~with_goal_].ranks;
+  }
+  bool has_simple_rest(const Call& call) const {
+    return (call.sets.on_way & ~with_goal_) == 0 && call.whole == 1;
+  }
   bool is_tried(const Call& call) const {
     return one_prime_ || (call.sets.left_places & ~call.sets.left_start) == 0;
   }
@@ -235,6 +240,7 @@ class ShuffleBound {
   const PlacementStates& states_;
   Int128 call_;
   std::vector<Part> parts_;  // by the set of axes that cut
+  uint32_t with_goal_ = 0;   // set of axes
   bool one_prime_;           // all digits are those of one number
   std::shared_ptr<SpareAgreements> spares_;
   std::vector<Axis> axes_;

@@ -343,11 +343,13 @@ Int128 ShuffleBound::least_arriving(size_t axis, uint8_t at) const {
 // all_gather of all of them.
 Int128 ShuffleBound::least_rest(const Call& call) const {
   if (call.sets.on_way == 0) return 0;
-  if (call.has_simple_rest()) return call.most + call_;
+  if (has_simple_rest(call)) return call.most + call_;
+  const int64_t going = parts_[call.sets.on_way & with_goal_].ranks;
+  const int64_t gathered = gathered_later(call);
   const Int128 part = parts_.back().sent * call.whole;
-  const Int128 sent = call.most * call.whole + part * (call.gathered - 1) + call_;
-  if (call.going == 1 || call.gathered == 1) return sent;
-  return std::min(sent + call_, part * (call.gathered * call.going - 1) + call_);
+  const Int128 sent = call.most * call.whole + part * (gathered - 1) + call_;
+  if (going == 1 || gathered == 1) return sent;
+  return std::min(sent + call_, part * (gathered * going - 1) + call_);
 }
 
 // Returns the least price of the later calls if axis `j` stays on digits that axis `i` needs.
@@ -358,6 +360,7 @@ Int128 ShuffleBound::least_blocked(const Call& call, size_t i, size_t j) {
   const Int128 part = parts_.back().sent;
   const Int128 leaves = axes_[j].leaves[at];
   const Int128 arrives = axes_[i].arrives[static_cast<uint8_t>(call.next >> (8 * i))];
+  const int64_t gathered = gathered_later(call);
   const int64_t first = axes_[i].size, second = axes_[j].size, n = first * second;
   Int128 padded = part / n * (n - 1);
   if (one_prime_) {
@@ -366,8 +369,8 @@ Int128 ShuffleBound::least_blocked(const Call& call, size_t i, size_t j) {
     const CutAgreement joint = joint_of(left_at(j, at) | reached_by(i));
     padded = padded / joint.whole * joint.part * n;
   }
-  const auto gathers = [&](int64_t sizes) { return part * (sizes * call.gathered - 1); };
-  const Int128 whole = call.whole, last = call.gathered > 1 ? call_ : 0;
+  const auto gathers = [&](int64_t sizes) { return part * (sizes * gathered - 1); };
+  const Int128 whole = call.whole, last = gathered > 1 ? call_ : 0;
   const auto least = [&](Int128 together, Int128 apart, Int128 whole_first) {
     return std::min({(together + gathers(1)) * whole + last,
                      (apart + gathers(1)) * whole + last + call_, whole_first * whole + call_});
