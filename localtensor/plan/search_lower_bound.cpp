@@ -280,6 +280,15 @@ inline bool ShuffleBound::is_above(Int128 best, const Call& call, const Call& mo
   return best < least;
 }
 
+// True if no axis without a goal is on its way or stays whole.
+inline bool ShuffleBound::has_simple_rest(const Call& call) const {
+  return (call.sets.on_way & ~with_goal_) == 0 && call.whole == 1;
+}
+
+inline bool ShuffleBound::is_tried(const Sets& sets) const {
+  return one_prime_ || (sets.left_places & ~sets.left_start) == 0;
+}
+
 // Returns the call in which all axes but the `open` ones stay.
 ShuffleBound::Call ShuffleBound::stay_of(const Positions& from, uint32_t open) const {
   Call call;
@@ -294,7 +303,7 @@ void ShuffleBound::try_moves(const Positions& from, uint32_t leaving, const Call
                              uint32_t open, ExactCost& best) {
   if (!has_simple_rest(call) && best.primary < call_ + call.now + least_rest(call)) return;
   if (open == 0) {
-    if (!is_tried(call)) return;
+    if (!is_tried(call.sets)) return;
     Choice& rest = choice_after(call);
     const Int128 least = least_after(call, rest);
     if (best.primary < call_ + call.now + least) return;
@@ -580,9 +589,10 @@ void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, cons
     if (((set.goal | more.goal) & (set.blocked | more.blocked)) != 0) return;
     if (is_above(best.cost.primary, call, move)) return;
     if (others != 0) return try_all_to_alls(from, leaving, call + move, others, best);
-    const auto left = static_cast<uint8_t>(set.left_places | more.left_places);
-    if (one_prime_ || (left & ~(set.left_start | more.left_start)) == 0)
-      offer(StepKind::all_to_all, from, call + move, best);
+    Sets left = set;
+    left.left_places |= more.left_places;
+    left.left_start |= more.left_start;
+    if (is_tried(left)) offer(StepKind::all_to_all, from, call + move, best);
   };
   if (has_goal(axis)) go(ways.goal);
   go(ways.stay);

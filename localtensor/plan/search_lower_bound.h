@@ -60,7 +60,6 @@ class ShuffleBound {
   // Returns a bound that takes less time. It counts one call, in which the axis that must send most
   // reaches its goal, and the all_gathers of axes that the goal does not cut.
   ExactCost quick_least(const PlacementState& state);
-
   // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
   // over the axes. `limit` is that of least.
   ExactCost least_over(const PlacementState& state, StepKind kind, uint64_t axes,
@@ -74,7 +73,6 @@ class ShuffleBound {
   // Returns those of the axes that an all_to_all over them only moves to their goals: tries is
   // false for other moves.
   uint64_t only_to_goal(const PlacementState& from, uint64_t axes);
-
   // Gathered: whole again. Long spare: since before the last call. From kPlace on: places of an
   // axis that states cut, by number.
   enum Position : uint8_t { kWhole, kSpare, kLongSpare, kGathered, kGoal, kPlace };
@@ -127,7 +125,7 @@ class ShuffleBound {
     uint64_t moves = 0;         // number of its price
     Sets sets;
     Int128 now = 0, most = 0;  // the least that one of the axes sends in the call, and later
-    int64_t whole = 1;  // product of the sizes of axes without goals that stay whole
+    int64_t whole = 1;         // product of the sizes of axes without goals that stay whole
     Call operator+(const Call& o) const;  // requires moves of other axes
   };
   struct Moves {
@@ -185,16 +183,8 @@ class ShuffleBound {
   Call move_of(size_t axis, uint8_t at, uint8_t to) const;
   Call call_of(const Positions& from, const Positions& to) const;
   static uint64_t number_of_move(size_t axis, uint8_t at, uint8_t to);
-  // Returns the product of the sizes of the axes on their way that have no goal.
-  int64_t gathered_later(const Call& call) const {
-    return parts_[call.sets.on_way & ~with_goal_].ranks;
-  }
-  bool has_simple_rest(const Call& call) const {
-    return (call.sets.on_way & ~with_goal_) == 0 && call.whole == 1;
-  }
-  bool is_tried(const Call& call) const {
-    return one_prime_ || (call.sets.left_places & ~call.sets.left_start) == 0;
-  }
+  bool has_simple_rest(const Call& call) const;
+  bool is_tried(const Sets& sets) const;
   uint32_t leaving_axes(const Positions& from) const;
   bool is_above(Int128 best, const Call& call, const Call& move) const;
   // Return the least price of later calls. The second also counts axes that others block.

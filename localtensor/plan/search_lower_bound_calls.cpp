@@ -343,9 +343,9 @@ Int128 ShuffleBound::least_arriving(size_t axis, uint8_t at) const {
 // all_gather of all of them.
 Int128 ShuffleBound::least_rest(const Call& call) const {
   if (call.sets.on_way == 0) return 0;
-  if (has_simple_rest(call)) return call.most + call_;
+  const int64_t gathered = parts_[call.sets.on_way & ~with_goal_].ranks;
+  if (gathered == 1 && call.whole == 1) return call.most + call_;
   const int64_t going = parts_[call.sets.on_way & with_goal_].ranks;
-  const int64_t gathered = gathered_later(call);
   const Int128 part = parts_.back().sent * call.whole;
   const Int128 sent = call.most * call.whole + part * (gathered - 1) + call_;
   if (going == 1 || gathered == 1) return sent;
@@ -360,7 +360,7 @@ Int128 ShuffleBound::least_blocked(const Call& call, size_t i, size_t j) {
   const Int128 part = parts_.back().sent;
   const Int128 leaves = axes_[j].leaves[at];
   const Int128 arrives = axes_[i].arrives[static_cast<uint8_t>(call.next >> (8 * i))];
-  const int64_t gathered = gathered_later(call);
+  const int64_t gathered = parts_[call.sets.on_way & ~with_goal_].ranks;
   const int64_t first = axes_[i].size, second = axes_[j].size, n = first * second;
   Int128 padded = part / n * (n - 1);
   if (one_prime_) {
