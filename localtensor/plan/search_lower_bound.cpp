@@ -70,6 +70,7 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
     facts.size = states.members(uint64_t{1} << axis);
     facts.goal = states.digits_of(states.goal(), axis);
     if (facts.goal.dim < 0) continue;
+    with_goal_ |= 1u << (axes_.size() - 1);
     const auto at = static_cast<size_t>(facts.goal.dim);
     const DimLayouts& dim = states.dims()[at];
     facts.goal_cut = AxisCut(dim.dim(), dim.extent(), facts.size,
@@ -79,7 +80,7 @@ ShuffleBound::ShuffleBound(const PlacementStates& states, const ShuffleUnits& un
     int64_t parts = 1;
     for (size_t i = 0; i < axes_.size(); ++i)
       if ((cut >> i & 1) != 0) parts *= axes_[i].size;
-    parts_.push_back({units.whole / parts, units.part_bytes / parts});
+    parts_.push_back({units.whole / parts, units.part_bytes / parts, parts});
   }
   pairs_.resize(4 * axes_.size() * axes_.size());
   source_ = states.start();
@@ -191,8 +192,6 @@ inline ShuffleBound::Call ShuffleBound::Call::operator+(const Call& o) const {
   Call both = {to | o.to, next | o.next, moves | o.moves, std::bit_cast<Sets>(all)};
   both.now = std::max(now, o.now);
   both.most = std::max(most, o.most);
-  both.going = going * o.going;
-  both.gathered = gathered * o.gathered;
   both.whole = whole * o.whole;
   return both;
 }
@@ -218,7 +217,6 @@ ShuffleBound::Call ShuffleBound::move_of(size_t axis, uint8_t at, uint8_t to) co
   call.sets.blocked = facts.blocks[to];
   if (is_on_its_way(to)) {
     call.sets.on_way = bit;
-    (has_goal(axis) ? call.going : call.gathered) = facts.size;
     if (has_goal(axis)) call.most = facts.alone[to];
   }
   if (to == kGathered && !has_goal(axis)) call.whole = facts.size;
@@ -282,6 +280,15 @@ inline bool ShuffleBound::is_above(Int128 best, const Call& call, const Call& mo
   return best < least;
 }
 
+// True if no axis without a goal is on its way or stays whole.
+inline bool ShuffleBound::has_simple_rest(const Call& call) const {
+  return (call.sets.on_way & ~with_goal_) == 0 && call.whole == 1;
+}
+
+inline bool ShuffleBound::is_tried(const Sets& sets) const {
+  return one_prime_ || (sets.left_places & ~sets.left_start) == 0;
+}
+
 // Returns the call in which all axes but the `open` ones stay.
 ShuffleBound::Call ShuffleBound::stay_of(const Positions& from, uint32_t open) const {
   Call call;
@@ -294,14 +301,15 @@ ShuffleBound::Call ShuffleBound::stay_of(const Positions& from, uint32_t open) c
 // spare digits to other spare digits, or leaves its goal, costs no less than one that stays.
 void ShuffleBound::try_moves(const Positions& from, uint32_t leaving, const Call& call,
                              uint32_t open, ExactCost& best) {
-  if (!call.has_simple_rest() && best.primary < call_ + call.now + least_rest(call)) return;
+  if (!has_simple_rest(call) && best.primary < call_ + call.now + least_rest(call)) return;
   if (open == 0) {
-    if (!is_tried(call)) return;
-    const Int128 least = least_rest_of_all(call);
+    if (!is_tried(call.sets)) return;
+    Choice& rest = choice_after(call);
+    const Int128 least = least_after(call, rest);
     if (best.primary < call_ + call.now + least) return;
     const ExactCost price = price_of_call(StepKind::all_to_all, from, call);
     if (best.primary < price.primary + least) return;
-    const Choice& rest = solve(call.next, best.primary - price.primary);
+    solve(call.next, best.primary - price.primary, rest);
     if (rest.known) best = std::min(best, price + rest.cost);
     return;
   }
@@ -460,18 +468,42 @@ void ShuffleBound::for_each_slice(const Positions& from, Positions at, size_t ax
   for_each_slice(from, at, axis + 1, at_once, each);
 }
 
+// Returns the entry of a table for the combination after a call.
+ShuffleBound::Choice& ShuffleBound::choice_after(const Call& call) {
+  const bool slices = call.sets.cut + size_t{1} != parts_.size();
+  return slices ? ways_[call.next] : calls_[call.next];
+}
+
+// Returns a lower bound of the price after a call: of its entry, and least_rest_of_all.
+Int128 ShuffleBound::least_after(const Call& call, Choice& after) {
+  Int128 rest = after.least_rest;
+  if (rest == 0 || call.to != call.next) rest = least_rest_of_all(call);
+  if (call.to == call.next) after.least_rest = rest;
+  return std::max(rest, after.cost.primary);
+}
+
 const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
   const Positions from = positions_of(code);
   bool slices = false;
   for (size_t i = 0; i < axes_.size(); ++i) slices = slices || is_whole(from[i]);
-  if (!slices) return solve_call(code, limit);
-  Choice& way = ways_[code];
+  return solve(code, limit, slices ? ways_[code] : calls_[code]);
+}
+
+// Computes the choice of a combination in its table.
+const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit, Choice& way) {
   if (way.known || way.cost.primary > limit) return way;
+  const Positions from = positions_of(code);
+  bool slices = false;
+  for (size_t i = 0; i < axes_.size(); ++i) slices = slices || is_whole(from[i]);
+  if (!slices) return solve_call(code, limit, way);
   Choice best;
   best.cost.primary = limit + 1;
   for_each_slice(from, from, 0, true, [&](const Positions& at) {
-    if (best.cost.primary < least_rest(call_of(at, at))) return;
-    const Choice& next = solve_call(code_of(at), best.cost.primary);
+    const uint64_t sliced = code_of(at);
+    Choice& next = calls_[sliced];
+    const Int128 most = best.cost.primary;
+    if (next.cost.primary > most || most < least_rest(call_of(at, at))) return;
+    solve_call(sliced, most, next);
     if (!next.known) return;
     const int64_t peak = at == from ? 0 : part_of(from).bytes + part_of(at).bytes;
     const ExactCost cost = ExactCost{0, peak} + next.cost;
@@ -479,6 +511,7 @@ const ShuffleBound::Choice& ShuffleBound::solve(uint64_t code, Int128 limit) {
     best = next;
     best.cost = cost;
   });
+  best.least_rest = way.least_rest;
   return way = best;
 }
 
@@ -498,8 +531,7 @@ std::vector<ShuffleBound::Choice> ShuffleBound::options(uint64_t code, Int128 li
   return found;
 }
 
-const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit) {
-  Choice& call = calls_[code];
+const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit, Choice& call) {
   if (call.known || call.cost.primary > limit) return call;
   const Positions from = positions_of(code);
   Choice best;
@@ -510,6 +542,7 @@ const ShuffleBound::Choice& ShuffleBound::solve_call(uint64_t code, Int128 limit
   }
   best.cost.primary = limit + 1;
   try_calls(from, best);
+  best.least_rest = call.least_rest;
   return call = best;
 }
 
@@ -523,14 +556,20 @@ void ShuffleBound::try_calls(const Positions& from, Choice& best) {
     if (has_goal(i)) to_goal |= 1u << i;
   }
   const uint32_t open = leaving | to_goal;
-  try_all_to_alls(from, leaving, stay_of(from, open), open, best);
-  try_gathers(from, stay_of(from, on_way), on_way, best);
+  if (open != 0) try_all_to_alls(from, leaving, stay_of(from, open), open, best);
+  Int128 least = best.cost.primary + 1;  // of an all_gather
+  for (uint32_t left = on_way; left != 0; left &= left - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(left));
+    least = std::min(least, axes_[i].moves[from[i]].gathered.now + call_);
+  }
+  if (!(best.cost.primary < least)) try_gathers(from, stay_of(from, on_way), on_way, best);
 }
 
 void ShuffleBound::try_gathers(const Positions& from, const Call& call, uint32_t open,
                                Choice& best) {
-  if (best.cost.primary < call_ + call.now + least_rest(call)) return;
   if (open == 0) return offer(StepKind::all_gather, from, call, best);
+  const Int128 sent = parts_[call.sets.cut | open].sent - parts_[call.sets.cut_before | open].sent;
+  if (best.cost.primary < call_ + sent + least_rest(call)) return;
   const auto axis = static_cast<size_t>(std::countr_zero(open));
   const Moves& ways = axes_[axis].moves[from[axis]];
   try_gathers(from, call + ways.stay, open & (open - 1), best);
@@ -538,20 +577,22 @@ void ShuffleBound::try_gathers(const Positions& from, const Call& call, uint32_t
     try_gathers(from, call + ways.gathered, open & (open - 1), best);
 }
 
+// Requires open axes.
 void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, const Call& call,
                                    uint32_t open, Choice& best) {
-  if (!call.has_simple_rest() && best.cost.primary < call_ + call.now + least_rest(call)) return;
-  if (open == 0) {
-    if (is_tried(call)) offer(StepKind::all_to_all, from, call, best);
-    return;
-  }
+  if (!has_simple_rest(call) && best.cost.primary < call_ + call.now + least_rest(call)) return;
   const auto axis = static_cast<size_t>(std::countr_zero(open));
+  const uint32_t others = open & (open - 1);
   const Moves& ways = axes_[axis].moves[from[axis]];
   const auto go = [&](const Call& move) {
     const Sets &set = call.sets, &more = move.sets;
     if (((set.goal | more.goal) & (set.blocked | more.blocked)) != 0) return;
     if (is_above(best.cost.primary, call, move)) return;
-    try_all_to_alls(from, leaving, call + move, open & (open - 1), best);
+    if (others != 0) return try_all_to_alls(from, leaving, call + move, others, best);
+    Sets left = set;
+    left.left_places |= more.left_places;
+    left.left_start |= more.left_start;
+    if (is_tried(left)) offer(StepKind::all_to_all, from, call + move, best);
   };
   if (has_goal(axis)) go(ways.goal);
   go(ways.stay);
@@ -560,12 +601,13 @@ void ShuffleBound::try_all_to_alls(const Positions& from, uint32_t leaving, cons
 
 void ShuffleBound::offer(StepKind kind, const Positions& from, const Call& call, Choice& best) {
   if (call.sets.moved == 0) return;
-  const Int128 least = least_rest_of_all(call);
+  Choice& way = choice_after(call);
+  const Int128 least = least_after(call, way);
   if (best.cost.primary < call_ + call.now + least) return;
   const ExactCost price = price_of_call(kind, from, call);
   if (best.cost.primary < price.primary + least) return;
   std::vector<Choice>* options = std::exchange(options_, nullptr);
-  const Choice& way = solve(call.next, best.cost.primary - price.primary);
+  solve(call.next, best.cost.primary - price.primary, way);
   options_ = options;
   if (!way.known) return;
   const ExactCost cost = price + way.cost;

@@ -60,7 +60,6 @@ class ShuffleBound {
   // Returns a bound that takes less time. It counts one call, in which the axis that must send most
   // reaches its goal, and the all_gathers of axes that the goal does not cut.
   ExactCost quick_least(const PlacementState& state);
-
   // Returns a lower bound of the price to the goal if the next step is an all_gather or all_to_all
   // over the axes. `limit` is that of least.
   ExactCost least_over(const PlacementState& state, StepKind kind, uint64_t axes,
@@ -74,7 +73,6 @@ class ShuffleBound {
   // Returns those of the axes that an all_to_all over them only moves to their goals: tries is
   // false for other moves.
   uint64_t only_to_goal(const PlacementState& from, uint64_t axes);
-
   // Gathered: whole again. Long spare: since before the last call. From kPlace on: places of an
   // axis that states cut, by number.
   enum Position : uint8_t { kWhole, kSpare, kLongSpare, kGathered, kGoal, kPlace };
@@ -85,6 +83,7 @@ class ShuffleBound {
     bool known = false;               // false: the cost is at least this
     StepKind kind = StepKind::local;  // local: no call follows
     uint64_t sliced = 0, next = 0;    // combinations after the slices, and after the call
+    Int128 least_rest = 0;            // least_rest_of_all of a call to here; 0: not known
   };
   // Returns the cheapest continuation of a combination. If each costs more than the limit, `known`
   // is false.
@@ -126,11 +125,8 @@ class ShuffleBound {
     uint64_t moves = 0;         // number of its price
     Sets sets;
     Int128 now = 0, most = 0;  // the least that one of the axes sends in the call, and later
-    // Products of the sizes of axes on their way, with and without goals, and of those without that
-    // stay whole.
-    int64_t going = 1, gathered = 1, whole = 1;
+    int64_t whole = 1;         // product of the sizes of axes without goals that stay whole
     Call operator+(const Call& o) const;  // requires moves of other axes
-    bool has_simple_rest() const { return gathered == 1 && whole == 1; }
   };
   struct Moves {
     Call stay, goal, spare, gathered;
@@ -182,13 +178,13 @@ class ShuffleBound {
   struct Part {
     Int128 sent = 0;    // as part of a price
     int64_t bytes = 0;  // of the largest one
+    int64_t ranks = 1;  // product of the sizes of the axes
   };
   Call move_of(size_t axis, uint8_t at, uint8_t to) const;
   Call call_of(const Positions& from, const Positions& to) const;
   static uint64_t number_of_move(size_t axis, uint8_t at, uint8_t to);
-  bool is_tried(const Call& call) const {
-    return one_prime_ || (call.sets.left_places & ~call.sets.left_start) == 0;
-  }
+  bool has_simple_rest(const Call& call) const;
+  bool is_tried(const Sets& sets) const;
   uint32_t leaving_axes(const Positions& from) const;
   bool is_above(Int128 best, const Call& call, const Call& move) const;
   // Return the least price of later calls. The second also counts axes that others block.
@@ -198,7 +194,10 @@ class ShuffleBound {
   const Part& part_of(const Positions& at) const;
   uint32_t blocked_axes(const Positions& at) const;
   bool is_done(const Positions& at) const;
-  const Choice& solve_call(uint64_t code, Int128 limit);
+  Choice& choice_after(const Call& call);
+  Int128 least_after(const Call& call, Choice& after);
+  const Choice& solve(uint64_t code, Int128 limit, Choice& way);
+  const Choice& solve_call(uint64_t code, Int128 limit, Choice& call);
   template <typename Each>
   void for_each_slice(const Positions& from, Positions at, size_t axis, bool at_once,
                       const Each& each);
@@ -231,6 +230,7 @@ class ShuffleBound {
   const PlacementStates& states_;
   Int128 call_;
   std::vector<Part> parts_;  // by the set of axes that cut
+  uint32_t with_goal_ = 0;   // set of axes
   bool one_prime_;           // all digits are those of one number
   std::shared_ptr<SpareAgreements> spares_;
   std::vector<Axis> axes_;

@@ -257,6 +257,8 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
   }
   std::array<CutAgreement, kMaxDims + 1> spare{};  // by tree
   std::array<bool, kMaxDims + 1> has_spare{};
+  uint32_t trees = 0;  // with edges
+  for (const Tie& tie : ties) trees |= 1u << forest.tree(tie.a);
   for (size_t i = 0; i < axes_.size(); ++i) {
     const bool leaves = from[i] >= kPlace;
     const bool is_goal = has_goal(i) && (from[i] == kGoal || to[i] == kGoal);
@@ -266,9 +268,11 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
     const auto tree = static_cast<size_t>(forest.tree(dim));
     spare[tree] = std::min(spare[tree], spare_of(from, i, dim, ties));
     has_spare[tree] = true;
+    trees |= 1u << tree;
   }
   ShortList<CutAgreement, kMaxDims + 1> spares;
-  for (size_t tree = 0; tree < spare.size(); ++tree) {
+  for (; trees != 0; trees &= trees - 1) {
+    const auto tree = static_cast<size_t>(std::countr_zero(trees));
     if (has_spare[tree]) spares.push_back(spare[tree]);
     Ties its;
     for (const Tie& tie : ties)
@@ -280,10 +284,14 @@ Int128 ShuffleBound::most_common(const Positions& from, const Positions& to, Int
   }
   std::sort(spares.begin(), spares.end());
   for (size_t i = 0; i < spares.size(); i += 2) part = spares[i].of(part);
+  ShortList<size_t, PlacementStates::kMaxShuffled> unknown;
   for (size_t i = 0; i < axes_.size(); ++i)
-    for (size_t j = i + 1; j < axes_.size(); ++j)
-      if (has_unknown_end(from, to, i) && has_unknown_end(from, to, j))
-        part = std::min(part, agreement_of_two(i, from[i], j, from[j]).of(whole));
+    if (has_unknown_end(from, to, i)) unknown.push_back(i);
+  for (size_t i = 0; i < unknown.size(); ++i)
+    for (size_t j = i + 1; j < unknown.size(); ++j) {
+      const size_t a = unknown[i], b = unknown[j];
+      part = std::min(part, agreement_of_two(a, from[a], b, from[b]).of(whole));
+    }
   return part;
 }
 
@@ -335,11 +343,13 @@ Int128 ShuffleBound::least_arriving(size_t axis, uint8_t at) const {
 // all_gather of all of them.
 Int128 ShuffleBound::least_rest(const Call& call) const {
   if (call.sets.on_way == 0) return 0;
-  if (call.has_simple_rest()) return call.most + call_;
+  const int64_t gathered = parts_[call.sets.on_way & ~with_goal_].ranks;
+  if (gathered == 1 && call.whole == 1) return call.most + call_;
+  const int64_t going = parts_[call.sets.on_way & with_goal_].ranks;
   const Int128 part = parts_.back().sent * call.whole;
-  const Int128 sent = call.most * call.whole + part * (call.gathered - 1) + call_;
-  if (call.going == 1 || call.gathered == 1) return sent;
-  return std::min(sent + call_, part * (call.gathered * call.going - 1) + call_);
+  const Int128 sent = call.most * call.whole + part * (gathered - 1) + call_;
+  if (going == 1 || gathered == 1) return sent;
+  return std::min(sent + call_, part * (gathered * going - 1) + call_);
 }
 
 // Returns the least price of the later calls if axis `j` stays on digits that axis `i` needs.
@@ -350,6 +360,7 @@ Int128 ShuffleBound::least_blocked(const Call& call, size_t i, size_t j) {
   const Int128 part = parts_.back().sent;
   const Int128 leaves = axes_[j].leaves[at];
   const Int128 arrives = axes_[i].arrives[static_cast<uint8_t>(call.next >> (8 * i))];
+  const int64_t gathered = parts_[call.sets.on_way & ~with_goal_].ranks;
   const int64_t first = axes_[i].size, second = axes_[j].size, n = first * second;
   Int128 padded = part / n * (n - 1);
   if (one_prime_) {
@@ -358,8 +369,8 @@ Int128 ShuffleBound::least_blocked(const Call& call, size_t i, size_t j) {
     const CutAgreement joint = joint_of(left_at(j, at) | reached_by(i));
     padded = padded / joint.whole * joint.part * n;
   }
-  const auto gathers = [&](int64_t sizes) { return part * (sizes * call.gathered - 1); };
-  const Int128 whole = call.whole, last = call.gathered > 1 ? call_ : 0;
+  const auto gathers = [&](int64_t sizes) { return part * (sizes * gathered - 1); };
+  const Int128 whole = call.whole, last = gathered > 1 ? call_ : 0;
   const auto least = [&](Int128 together, Int128 apart, Int128 whole_first) {
     return std::min({(together + gathers(1)) * whole + last,
                      (apart + gathers(1)) * whole + last + call_, whole_first * whole + call_});
