@@ -123,8 +123,7 @@ std::optional<LossOnRanks> loss_on_ranks(ValueId id, const Held& held, const Hel
 }
 
 // `past`: the limit that the reduction passes, and the ranks.
-std::string reduction_text(const std::string& line, const Collective& call,
-                           const std::string& past) {
+std::string passing_text(const std::string& line, const Collective& call, const std::string& past) {
   if (call.reduction.op != ReduceOp::avg)
     return fmt::format("{}: the {} over {} {}", line, name(call.reduction.op), call.group.name(),
                        past);
@@ -145,7 +144,7 @@ std::string overflow_text(const Made& made, const SpmdProgram& program, const La
   if (const auto* call = std::get_if<Communicate>(&made.instr->action))
     for (const CallItem& item : call->items)
       if (item.output == made.id && reduces(item.collective.kind))
-        return reduction_text(line, item.collective, past + " " + on);
+        return passing_text(line, item.collective, past + " " + on);
   const std::string what = value.bound.empty() ? "a value inside it" : value.bound;
   if (largest > limit) return fmt::format("{}: {} {} {}", line, what, past, on);
   return fmt::format("{}: {} is not finite in {} {}, but finite in f64", line, what,
