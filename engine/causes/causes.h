@@ -33,6 +33,7 @@
 // | a name is not bound a second time | the line of the truth that does it     |
 // | a line of one name is missing     | that of another name: g = c * g        |
 // | losses of passes are not divided  | the loss divided by the passes         |
+// | a sum of losses without its count | the loss divided by the count          |
 // | a small mistake of the text       | the text (small_changes.h)             |
 //
 // A sum over the passes of a loop that is as many times too large is a hint alone

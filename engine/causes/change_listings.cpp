@@ -197,17 +197,20 @@ bool calls_grad(const Job& job) {
   return false;
 }
 
-// Returns "(expr) / size".
-Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
+// Returns "(expr) / by".
+Expr scaled_expression(Expr expr, const char* symbol, Expr by) {
   Expr scaled;
   scaled.kind = ExprKind::binary;
   scaled.symbol = symbol;
-  scaled.place = expr.place;
+  scaled.place = by.place = expr.place;
+  scaled.args = {std::move(expr), std::move(by)};
+  return scaled;
+}
+
+Expr scaled_expression(Expr expr, const char* symbol, const Number& size) {
   Expr number;
   number.number = size;
-  number.place = expr.place;
-  scaled.args = {std::move(expr), std::move(number)};
-  return scaled;
+  return scaled_expression(std::move(expr), symbol, std::move(number));
 }
 
 // Returns "all_reduce(expr, arguments)".

@@ -66,6 +66,7 @@ Expr* argument_of(Expr& call, const std::string& key);
 bool calls_grad(const Job& job);
 
 // Returns "(expr) / size" for the symbol "/".
+Expr scaled_expression(Expr expr, const char* symbol, Expr by);
 Expr scaled_expression(Expr expr, const char* symbol, const Number& size);
 
 // Returns "all_reduce(expr, arguments)".

@@ -96,8 +96,9 @@ bool Explaining::run(Search search) {
   };
   const SuspectedWay on{about_, value_, provenance_, way_, confirmation_};
   shared_.budget.begin_stage(0.2);
-  if (differs_by_a_number(on)) return true;
+  if (differs_by_a_number()) return true;
   changes_ = right_backward_words(about_, target(), confirmation_);
+  if (changes_.empty() && explains_all(adopt(find_swapped_lines(on)))) return true;
   // If several changes make the value right, further ones answer nothing.
   const auto is_open = [&] { return hint.lines.size() < 2; };
   shared_.budget.begin_stage(0.5);

@@ -80,7 +80,8 @@ class Explaining {
   enum class Similarity : uint8_t { close, distant };  // of lines of the ranks and of the truth
   std::vector<TextChange> towards_truth();
   bool differs_from_truth(Similarity similarity);
-  bool differs_by_a_number(const SuspectedWay& on);
+  bool explains_all(bool found);
+  bool differs_by_a_number();
   std::set<std::string> lets_of_loops() const;
   std::vector<TextChange> changes_of_sizes() const;
   std::vector<TextChange> changes_to_means_of_passes() const;
@@ -148,7 +149,6 @@ class Explaining {
     fix = cause.fix;
     made_right = cause.made_right.empty() ? confirmation_.made_right() : cause.made_right;
   }
-
   bool adopt(const std::optional<Suspicion>& found);
   // Calls after which parts of a sum count as added up. Gathered parts may be added by another
   // line; if no other cause is found, they are taken for parts that no line adds.

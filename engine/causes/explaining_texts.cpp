@@ -401,10 +401,19 @@ bool Explaining::differs_from_truth(Similarity similarity) {
   return one_of(changes);
 }
 
+// True if the cause that was found explains all wrong values. Else forgets it.
+bool Explaining::explains_all(bool found) {
+  if (found && !fix.empty() && made_right == wrong_values()) return true;
+  lines.clear();
+  fix.clear();
+  made_right.clear();
+  return false;
+}
+
 // True if a number of a line is another one on the like line of the truth, and that one makes all
 // wrong values right. Other changes that scale a value are right by chance then: a factor of 2 is
 // also the size of an axis.
-bool Explaining::differs_by_a_number(const SuspectedWay& on) {
+bool Explaining::differs_by_a_number() {
   constexpr size_t kMostTries = 8;
   if (!confirmation_.can_change_job()) return false;
   std::vector<TextChange> changes = towards_truth();
@@ -415,17 +424,9 @@ bool Explaining::differs_by_a_number(const SuspectedWay& on) {
   for (TextChange& one : changes_to_counts_of_truth(confirmation_.text(), about_.truth))
     changes.push_back(std::move(one));
   if (changes.size() > kMostTries) changes.resize(kMostTries);
-  const auto explains_all = [&](bool found) {
-    if (found && !fix.empty() && made_right == wrong_values()) return true;
-    lines.clear();
-    fix.clear();
-    made_right.clear();
-    return false;
-  };
   return explains_all(one_of(changes)) || explains_all(one_of(changes_of_sizes())) ||
          explains_all(divides_several_by_a_size()) ||
-         explains_all(one_of(changes_to_means_of_passes())) ||
-         explains_all(adopt(find_swapped_lines(on)));
+         explains_all(one_of(changes_to_means_of_passes()));
 }
 
 namespace {

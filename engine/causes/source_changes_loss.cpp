@@ -58,6 +58,7 @@ class LossScale {
       if (!means.empty())
         if (auto cause = divided_mean(loss, means)) return cause;
       if (auto cause = followed_axis(loss)) return cause;
+      if (auto cause = uncounted(loss)) return cause;
       if (auto cause = constant_factor(loss)) return cause;
     }
     return std::nullopt;
@@ -99,17 +100,18 @@ class LossScale {
     return line_text(about_.ranks.program, {loss.listing, loss.line});
   }
 
-  ChangeOfJob changed_loss(const LossPlace& loss, const char* symbol, const Number& size,
+  // `by`: a number, or an expression.
+  template <typename By>
+  ChangeOfJob changed_loss(const LossPlace& loss, const char* symbol, const By& by,
                            bool inside_grad) const {
     if (inside_grad)
-      return change_of({loss.grad}, [symbol, size](Expr& call) {
-        call.args[0] = scaled_expression(call.args[0], symbol, size);
+      return change_of({loss.grad}, [symbol, by](Expr& call) {
+        call.args[0] = scaled_expression(call.args[0], symbol, by);
       });
-    return [number = loss.statement, symbol, size](const Job& job) {
+    return [number = loss.statement, symbol, by](const Job& job) {
       Job result = job;
       visit_statements(result, [&](const TextPlace& at, Statement& statement) {
-        if (at.number == number)
-          statement.value = scaled_expression(*statement.value, symbol, size);
+        if (at.number == number) statement.value = scaled_expression(*statement.value, symbol, by);
       });
       return result;
     };
@@ -174,6 +176,40 @@ class LossScale {
         }
         if (found) return found;
       }
+    return std::nullopt;
+  }
+
+  // Returns the names of counts, such as that of labels, that lines before the loss bind.
+  std::vector<std::string> counts_before(const LossPlace& loss) const {
+    constexpr size_t kMostNames = 4;
+    const SpmdProgram& program = about_.ranks.program;
+    std::set<std::string> counts;
+    for (const SpmdValue& value : program.values)
+      if (is_integral(value.dtype) && !value.shapes.empty() && value.shapes[0].shape.size() == 0)
+        counts.insert(value.bound.str());
+    std::vector<std::string> names;
+    for (const TextStatement& one : confirmation_.text().statements()) {
+      const Statement& line = *one.statement;
+      if (one.listing != loss.listing || line.place.line >= loss.line ||
+          line.kind != StatementKind::assign || line.targets.size() != 1)
+        continue;
+      const std::string name = to_string(line.targets[0]);
+      if (counts.contains(name) && names.size() < kMostNames) names.push_back(name);
+    }
+    return names;
+  }
+
+  // Tests counts of the program as divisors of a loss that is a sum.
+  std::optional<SourceCause> uncounted(const LossPlace& loss) {
+    if (loss.statement < 0) return std::nullopt;
+    for (const std::string& name : counts_before(loss)) {
+      if (!confirmation_.confirms_job(changed_loss(loss, "/", parse_expression(name), false)))
+        continue;
+      return SourceCause{fmt::format("{} of {} is a sum that is not divided by {}", loss.name,
+                                     line_of(loss), name),
+                         fix_of(loss, true, name, false), lines_of(loss),
+                         confirmation_.made_right()};
+    }
     return std::nullopt;
   }
 

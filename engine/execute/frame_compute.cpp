@@ -307,7 +307,7 @@ bool Executor::Frame::run_kernels(PendingOp& op) {
     return true;
   } catch (const Error& error) {
     const Origin& origin = op.instr->origin;
-    shared.errors.push_back(error.inside({"", "", origin.line, origin.column}));
+    shared.errors.push_back(error.inside({"", listing.path, origin.line, origin.column}));
     return false;
   }
 }

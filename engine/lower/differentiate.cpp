@@ -144,7 +144,11 @@ bool Lowering::Differentiator::is_float(VersionId version, const Lanes& lanes) c
 
 bool Lowering::Differentiator::passes(const TapeEntry& entry) const {
   if (entry.kind == TapeKind::call) return entry.backward != nullptr;
-  return entry.kind != TapeKind::op || entry.op->differentiable != Differentiable::no;
+  if (entry.kind != TapeKind::op) return true;
+  // Casts to integers, and ops of integers, have no gradient.
+  return entry.op->differentiable != Differentiable::no &&
+         std::any_of(entry.outputs.begin(), entry.outputs.end(),
+                     [&](VersionId output) { return is_float(output, entry.lanes); });
 }
 
 // Returns the entries from which the value is computed. Entries before all targets cannot depend on
@@ -208,20 +212,30 @@ std::string Lowering::Differentiator::unused_text(VersionId target) const {
   return text.empty() ? "" : ": " + text;
 }
 
+// Returns where the path to the value ends. A call counts first: an op without a gradient, such as
+// zeros(like=x), may be beside the way.
+std::string Lowering::Differentiator::stop_text() const {
+  const TapeEntry* stop = nullptr;
+  for (const int index : path_) {
+    const TapeEntry& entry = tape_.entry(index);
+    if (passes(entry)) continue;
+    if (stop == nullptr || entry.kind == TapeKind::call) stop = &entry;
+    if (stop->kind == TapeKind::call) break;
+  }
+  if (stop == nullptr) return "";
+  if (stop->kind != TapeKind::call)
+    return fmt::format(": {} in line {} has no gradient", stop->op->name, stop->origin.line);
+  return fmt::format(
+      ": {} in line {} is where grad stops; send the gradient back, or write backward= there",
+      stop->verb, stop->origin.line);
+}
+
 void Lowering::Differentiator::fail_unreached(const GradientTarget& target) {
   targets_ = {tape_.present(target.value)};
   find_path(entries_before(true));
   std::string reason;
   if (carries_.contains(of_)) {
-    for (const int index : path_) {
-      const TapeEntry& entry = tape_.entry(index);
-      if (passes(entry)) continue;
-      const bool call = entry.kind == TapeKind::call;
-      reason = fmt::format(": {} in line {} {}", call ? entry.verb : entry.op->name,
-                           entry.origin.line, call ? "is where grad stops" : "has no gradient");
-      if (call) reason += "; send the gradient back, or write backward= there";
-      break;
-    }
+    reason = stop_text();
   } else if (const std::optional<Origin> written = [&] {
                // An older version of the target may reach the value.
                for (VersionId version = 0; version < targets_[0]; ++version) {

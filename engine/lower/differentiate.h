@@ -55,6 +55,7 @@ class Lowering::Differentiator {
   void find_path(const std::set<int>& entries);
   bool is_on_path(VersionId target) const;
   std::string unused_text(VersionId target) const;
+  std::string stop_text() const;
   [[noreturn]] void fail_unreached(const GradientTarget& target);
 
   void walk_back(const TapeEntry& entry);

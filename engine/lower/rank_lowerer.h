@@ -202,6 +202,7 @@ class RankLowerer : public Lowering {
   LocalShapes shared_shape(const std::vector<ValueId>& inputs, const Lanes& lanes,
                            const Dims& shape) const;
   LocalShapes shared_shapes(const std::vector<ValueId>& inputs, LocalShapes shapes) const;
+  void add_streams(const std::vector<Statement>& statements);
   ValueId add_value(DType dtype, LocalShapes shapes, Category category);
   Instr& add(Action action);
   void add_calls(std::vector<CallItem> items);  // submitted together, or added to an open group
@@ -222,8 +223,8 @@ class RankLowerer : public Lowering {
   Instrs after_group_;                   // instructions that must follow the open group
   std::set<ValueId> group_results_;      // results of the open group's calls
   std::map<std::string, Lanes> events_;  // lanes that recorded the event; a later binding hides it
-  std::set<std::string> known_streams_;
-  std::map<ValueId, Memory> memory_;  // values without memory of their own: views and merges
+  std::set<std::string> known_streams_;  // of all lines, if the name is plain; else of lines so far
+  std::map<ValueId, Memory> memory_;     // values without memory of their own: views and merges
   // The text of a bound name and the number of values that have it. Numbers make value names
   // unique.
   struct BoundName {

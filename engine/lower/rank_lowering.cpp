@@ -40,8 +40,19 @@ RankLowerer::RankLowerer(const Job& job, const OpRegistry& ops, RankProgram& int
   }
 }
 
+// A stream has no beginning: a line may wait for it before the first line that issues work on it.
+void RankLowerer::add_streams(const std::vector<Statement>& statements) {
+  for (const Statement& statement : statements) {
+    if (statement.kind == StatementKind::on_stream && statement.targets[0].plain())
+      known_streams_.insert(statement.targets[0].texts[0]);
+    add_streams(statement.body);
+    add_streams(statement.otherwise);
+  }
+}
+
 void RankLowerer::run(const Listing& listing) {
   start_tape(listing);
+  add_streams(listing.statements);
   walk(listing.statements);
   for (const auto& [name, parts] : names_.all())
     for (const NameTable::Part& part : parts)
@@ -590,6 +601,7 @@ RankProgram lower_ranks(const Job& job, const OpRegistry& ops) {
     SpmdListing& listing = result.program.listings.emplace_back();
     listing.lanes = entry.lanes;
     listing.lines = entry.listing.lines;
+    listing.path = entry.path;
     if (entry.lanes.empty()) continue;
     try {
       RankLowerer(job, ops, result, listing, entry.path, truth).run(entry.listing);

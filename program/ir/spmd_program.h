@@ -44,6 +44,7 @@ struct SpmdListing {
   Lanes lanes;
   std::vector<std::string> lines;  // source text
   Instrs instrs;
+  std::string path;  // JSON pointer of its lines, for errors; "" if no file has them
 };
 
 struct SpmdProgram {

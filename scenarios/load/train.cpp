@@ -247,7 +247,17 @@ Listing listing_of(const Listing& program, const Training& training) {
   return result;
 }
 
-void refuse_taken_names(const JsonReader& train, const Listing& listing, const Job& job) {
+// Returns the name of a fresh tensor in a part; the first part has the tensor of the file.
+std::string name_in_part(const std::string& fresh, int64_t part) {
+  return fmt::format("{}_{}", fresh, part);
+}
+
+int64_t parts_of(const Training& training) {
+  return training.steps * std::max<int64_t>(training.accumulate, 1);
+}
+
+void refuse_taken_names(const JsonReader& train, const Training& training, const Listing& listing,
+                        const Job& job) {
   std::set<std::string> taken = plain_names_bound(*job.program);
   for (const JobInput& input : job.inputs) taken.insert(input.name);
   for (const auto& [name, number] : job.numbers) taken.insert(name);
@@ -255,7 +265,15 @@ void refuse_taken_names(const JsonReader& train, const Listing& listing, const J
   added.lines.assign(listing.lines.begin() + std::ssize(job.program->lines), listing.lines.end());
   std::set<std::string> made = plain_names_bound(parse_listing(added.lines));
   made.insert({"step", "part"});
-  for (const JobInput& input : job.inputs) made.erase(input.name);  // parameters and fresh tensors
+  for (const auto* bound_again : {&training.params, &training.fresh})
+    for (const std::string& name : *bound_again) made.erase(name);
+  for (const std::string& name : training.params) {
+    made.insert("grad_" + name);
+    for (const char* state : training.optimizer->states)
+      made.insert(fmt::format("{}_{}", state, name));
+  }
+  for (const std::string& name : training.fresh)
+    for (int64_t part = 1; part < parts_of(training); ++part) made.insert(name_in_part(name, part));
   for (const std::string& name : made)
     if (taken.contains(name))
       train.refuse(fmt::format("{} is a name of the training; choose another one", name));
@@ -264,7 +282,6 @@ void refuse_taken_names(const JsonReader& train, const Listing& listing, const J
 // Adds x_1, x_2, ... for each tensor that is drawn again in each step. The name determines the
 // numbers drawn.
 void add_fresh(const JsonReader& train, const Training& training, Phase& phase) {
-  const int64_t parts = training.steps * std::max<int64_t>(training.accumulate, 1);
   for (const std::string& name : training.fresh) {
     const auto input = std::find_if(phase.job.inputs.begin(), phase.job.inputs.end(),
                                     [&](const JobInput& one) { return one.name == name; });
@@ -272,8 +289,8 @@ void add_fresh(const JsonReader& train, const Training& training, Phase& phase) 
     if (fill.kind == FillKind::values)
       train.at("fresh").refuse(fmt::format("{} has values, which cannot be drawn anew", name));
     JobInput copy = *input;
-    for (int64_t part = 1; part < parts; ++part) {
-      copy.name = fmt::format("{}_{}", name, part);
+    for (int64_t part = 1; part < parts_of(training); ++part) {
+      copy.name = name_in_part(name, part);
       phase.job.inputs.push_back(copy);
       phase.fills.push_back(fill);
     }
@@ -287,7 +304,7 @@ void add_training(const JsonReader& train, const LoadContext& context, Phase& ph
   phase.train_path = train.path();
   phase.program_lines = static_cast<int>(std::ssize(phase.job.program->lines));
   Listing listing = listing_of(*phase.job.program, training);
-  refuse_taken_names(train, listing, phase.job);
+  refuse_taken_names(train, training, listing, phase.job);
   for (const std::string& name : training.params)
     for (JobInput& input : phase.job.inputs)
       if (input.name == name) input.category = Category::parameters;

@@ -69,7 +69,7 @@ SpmdProgram spmd_of(const GlobalProgram& global) {
   Instr instr;
   instr.lanes = lanes;
   instr.action = std::move(compute);
-  program.listings.push_back({lanes, {}, {}});
+  program.listings.push_back({lanes, {}, {}, ""});
   program.listings[0].instrs.push_back(std::move(instr));
   return program;
 }
