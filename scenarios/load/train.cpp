@@ -252,7 +252,7 @@ std::string name_in_part(const std::string& fresh, int64_t part) {
   return fmt::format("{}_{}", fresh, part);
 }
 
-int64_t parts_of(const Training& training) {
+int64_t count_of_parts(const Training& training) {
   return training.steps * std::max<int64_t>(training.accumulate, 1);
 }
 
@@ -273,7 +273,8 @@ void refuse_taken_names(const JsonReader& train, const Training& training, const
       made.insert(fmt::format("{}_{}", state, name));
   }
   for (const std::string& name : training.fresh)
-    for (int64_t part = 1; part < parts_of(training); ++part) made.insert(name_in_part(name, part));
+    for (int64_t part = 1; part < count_of_parts(training); ++part)
+      made.insert(name_in_part(name, part));
   for (const std::string& name : made)
     if (taken.contains(name))
       train.refuse(fmt::format("{} is a name of the training; choose another one", name));
@@ -289,7 +290,7 @@ void add_fresh(const JsonReader& train, const Training& training, Phase& phase) 
     if (fill.kind == FillKind::values)
       train.at("fresh").refuse(fmt::format("{} has values, which cannot be drawn anew", name));
     JobInput copy = *input;
-    for (int64_t part = 1; part < parts_of(training); ++part) {
+    for (int64_t part = 1; part < count_of_parts(training); ++part) {
       copy.name = name_in_part(name, part);
       phase.job.inputs.push_back(copy);
       phase.fills.push_back(fill);
