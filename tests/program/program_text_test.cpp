@@ -89,7 +89,7 @@ class SpmdSample {
 
   SpmdSample() {
     program.world = 4;
-    program.listings.push_back({all, {}, {}});
+    program.listings.push_back({all, {}, {}, ""});
   }
   ValueId value(const std::string& name, DType dtype = DType::f32) {
     SpmdValue value;
