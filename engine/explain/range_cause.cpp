@@ -122,14 +122,13 @@ std::optional<LossOnRanks> loss_on_ranks(ValueId id, const Held& held, const Hel
   return all;
 }
 
-// `past`: the limit that the reduction passes, and the ranks.
+// Returns which reduction of a line passes a limit. `past`: "passes 65504, the largest f16, on .."
 std::string passing_text(const std::string& line, const Collective& call, const std::string& past) {
   if (call.reduction.op != ReduceOp::avg)
     return fmt::format("{}: the {} over {} {}", line, name(call.reduction.op), call.group.name(),
                        past);
   return fmt::format(
-      "{}: the sum of the avg over {} {}; --order ring multiplies by 1/{} first, as "
-      "NCCL does",
+      "{}: the sum of the avg over {} {}; --order ring multiplies by 1/{} first, as NCCL does",
       line, call.group.name(), past, call.group.size());
 }
 

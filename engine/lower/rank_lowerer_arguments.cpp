@@ -328,7 +328,7 @@ void RankLowerer::wait_for(const Expr& call, Wait::Waiter who) {
     const std::string hint = nearest.hint();
     fail(expr->place,
          fmt::format("{} is not a value, event or stream here{}", name,
-                     hint.empty() ? "; a stream has a line \"on " + name + ":\"" : hint));
+                     hint.empty() ? "; a stream needs a line \"on " + name + ":\"" : hint));
   }
   add(std::move(wait));
 }
