@@ -16,6 +16,7 @@ namespace shardproof {
 // Returns the faults of a world. Throws Error(bad_input) for a malformed fault and for a rank that
 // the world does not have.
 std::vector<Fault> faults_of(const WorldOptions& options);
+// Returns a world that injects the faults into `world`.
 std::unique_ptr<World> faulty(std::unique_ptr<World> world, std::vector<Fault> faults);
 
 // Returns a backend with recorder and faults. Faults wrap the recorder, so that it records what was

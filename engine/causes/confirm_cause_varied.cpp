@@ -304,7 +304,7 @@ bool has_place_of_shard(const NumberedText& ranks, const std::string& axis, cons
 }
 
 // True if a value is as far from one device in one case as in another. A step function (sign) has
-// errors of one size: then the number of wrong elements tells.
+// errors of one size: then the number of wrong elements is compared.
 bool is_as_wrong(const Distance& a, const Distance& b) {
   return std::fabs(a.share - b.share) <= kAsWrong * b.share &&
          std::fabs(a.sum - b.sum) <= kAsWrong * b.sum;

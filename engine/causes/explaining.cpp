@@ -340,8 +340,8 @@ bool Explaining::is_right_with_gradients(const Edit& edit, const std::vector<int
 
 namespace {
 
-// Returns the reductions to try. That of a partial value comes first: a scale from the sum of the
-// largest elements of all shards saturates nothing either, but the maximum is meant. Then an
+// Returns the reductions to try. The reduction of a partial value comes first: a scale from the sum
+// of the largest elements of all shards saturates nothing either, but the maximum is meant. Then an
 // average, if the calls before the step average.
 std::vector<ReduceOp> reductions_for(const AxisState& state, bool averages) {
   std::vector<ReduceOp> all{ReduceOp::sum, ReduceOp::avg, ReduceOp::max};

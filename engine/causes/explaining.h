@@ -31,7 +31,7 @@ struct OwnLine;  // of explaining_listings.cpp
 
 class Explaining {
  public:
-  // `ratio`: that of all elements to what they should be, if it is one number.
+  // `ratio`: got / expected of all elements, if it is one number.
   Explaining(const RankCase& about, const ComparedValue& value, std::optional<double> ratio,
              SharedSearch& shared)
       : about_(about),
@@ -156,7 +156,7 @@ class Explaining {
   bool never_reduced(Combining by);
   bool scalar_of_each_rank();
   // True if the value counts too often, or is computed from a sum of each rank's own part, or from
-  // a loss with a factor. Of these, the cause that explains most wrong values.
+  // a loss with a factor. Settles the one of these causes that explains the most wrong values.
   bool counted_or_scaled(const SuspectedWay& on);
   bool is_part_of_shard(int axis, Combining by) const;
   bool is_part_of_message(int axis, Combining by) const;

@@ -269,7 +269,7 @@ std::vector<TextMatcher::Replacement> TextMatcher::replacements(const Expr& rank
   learn_names(ranks, other, found);
   std::vector<Replacement> all;
   add(ranks, other, found, all);
-  // A name may stand for a whole line: cnt in place of all of "sum(a) / cnt". Where the ops are the
+  // A name may stand for a whole line: cnt in place of all of "sum(a) / cnt". If the ops are the
   // same, the arguments are compared, too.
   const Expr &r = without_calls(ranks), &o = without_calls(other);
   if ((found.step == Step::unwrapped || found.step == Step::wrapped) && have_equal_ops(r, o) &&

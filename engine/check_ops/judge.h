@@ -1,5 +1,5 @@
-// Judge: decides whether the results of all ranks, placed as a rule claims, are the value that one
-// device has.
+// judge(): decides whether the results of all ranks, placed as a rule claims, are the value that
+// one device has.
 //
 //   integers, bool   equal modulo the dtype's range
 //   floats           three answers: agrees below `Limits::agree`, differs above `Limits::differ`,

@@ -1,4 +1,4 @@
-// ShardRun: the shards of a draw's inputs, and what all ranks compute from them.
+// Runs a computation on the shards of a draw's inputs (run_on_shards): what each rank computes.
 #pragma once
 
 #include <string>

@@ -223,7 +223,7 @@ void explain_claim_alone(const WrongValue& wrong, const GlobalProgram& global,
   if (placed == kNoValue) return;
   const SpmdValue& value = parts.program.values[static_cast<size_t>(placed)];
   if (!value.spec || *value.spec == wrong.spec || value.name.empty()) return;
-  add_cause(finding, fmt::format("{} lies as {}, but `as` declares {}", value.name,
+  add_cause(finding, fmt::format("{} is placed as {}, but `as` declares {}", value.name,
                                  placements_text(*value.spec), declared_text(wrong, global)));
   finding.fix = fmt::format("write redistribute({}, {}), which moves it", value.name,
                             placements_text(wrong.spec));

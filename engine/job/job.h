@@ -104,7 +104,7 @@ struct Job {
   std::shared_ptr<Device> device;  // of all ranks of this process; null: the backend's own
   Schedule schedule;
   // True if the user chose the schedule: no other is tried. Otherwise a program whose streams or
-  // slots may race also runs under adversarial.
+  // slots may race also runs under adversarial, side-first and main-first.
   bool schedule_is_chosen = false;
   ReductionSchedule order;                            // of every reduction
   MatmulPrecision matmul = MatmulPrecision::highest;  // of products on a device

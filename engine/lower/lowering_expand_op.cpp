@@ -124,6 +124,18 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
   return outputs;
 }
 
+namespace {
+
+// Expands a composite op. An error names the op that the author wrote, too.
+std::vector<int> expanded(const OpRecord& op, const OpCall& call, OpBuilder& builder) try {
+  return op.expand(call, builder);
+} catch (const Error& error) {
+  if (error.message().starts_with(op.name)) throw;
+  throw Error(error.kind(), fmt::format("{}: {}", op.name, error.message()), error.where());
+}
+
+}  // namespace
+
 // Returns the decomposition on each of the classes in groups that are emitted as one; empty if one
 // of them fails: its emission reports the error with its place.
 std::vector<std::vector<RecordedFormula>> Lowering::decompositions(
@@ -167,7 +179,7 @@ std::vector<ValueId> Lowering::emit_composite(const OpRecord& op,
     {
       const Tape::Pause pause(own ? tape_.get() : nullptr);
       if (group.size() > 1) emit_group(group, builder);
-      for (const int handle : group.size() > 1 ? group[0].results : op.expand(call, builder))
+      for (const int handle : group.size() > 1 ? group[0].results : expanded(op, call, builder))
         made.push_back(builder.id_of(handle));
     }
     // A result that is an input has the gradient of that input already.

@@ -39,6 +39,11 @@ std::string Lowering::nearest_name(const std::string& name) {
     return ": a global program is the same on all ranks; write the line under \"ranks\"";
   if (name == "world_size" || name == "WORLD_SIZE")
     return "; write world in a rank program, size(tp) for the ranks of an axis";
+  if (is_axis(name) && number_name("rank", lanes_[0]))
+    return fmt::format(
+        "; {0} is an axis: index({0}) is this rank's coordinate on it, size({0}) its number of "
+        "ranks",
+        name);
   if (is_axis(name)) return fmt::format("; {0} is an axis: size({0}) is its number of ranks", name);
   if (is_reduction(name))
     return fmt::format("; {0} is a reduction: it comes after the tensor, as in all_reduce(x, {0})",

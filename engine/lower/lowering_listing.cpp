@@ -242,6 +242,12 @@ std::optional<Binding> Lowering::find(const std::string& name, const SourceLocat
   }
   if (here.empty()) return std::nullopt;
   const Lanes missing = lanes_.minus(covered);
+  // Inputs have line 0.
+  if (!missing.empty() && std::all_of(found->begin(), found->end(),
+                                      [](const NameTable::Part& part) { return part.line == 0; }))
+    fail(place, fmt::format("rank {0} does not hold {1}: the key \"on\" of /tensors/{1} leaves it "
+                            "out",
+                            missing[0], name));
   if (!missing.empty())
     fail(place, fmt::format("{} is used before it is bound on rank {}", name, missing[0]));
   if (here.size() == 1) return here[0]->binding;

@@ -228,6 +228,11 @@ void RankLowerer::refuse_unnamed(const Arguments& args, size_t most,
     fail(extra.place, fmt::format("{} takes {}, found {}", args.call->symbol, count, found));
   const bool is_group = extra.kind == ExprKind::name && is_axis(to_string(extra));
   if (is_group && std::count(choice.begin(), choice.end(), "group=") > 0) choice = {"group="};
+  const std::string written =
+      most == 0 && !is_group ? text_for_foreign_call(*args.call, false) : "";
+  if (!written.empty())
+    fail(extra.place, fmt::format("{} takes {} without a key, found {}; write {}",
+                                  args.call->symbol, count, found, written));
   fail(extra.place,
        fmt::format("{} takes {} without a key, found {}; write {} before {}", args.call->symbol,
                    count, found, fmt::join(choice, " or "), to_string(extra)));

@@ -197,8 +197,10 @@ RankLowerer::Backward RankLowerer::backward_of(const Arguments& args,
   const std::vector<std::string> words = backward_words(kind);
   const std::string word = written->kind == ExprKind::name ? name_of(written->name) : "";
   if (std::find(words.begin(), words.end(), word) == words.end())
-    fail(written->place, fmt::format("backward= of {} is {}, found {}", args.call->symbol,
-                                     fmt::join(words, " or "), to_string(*written)));
+    fail(written->place,
+         fmt::format("backward= of {} is {}, found {}{}", args.call->symbol,
+                     fmt::join(words, " or "), to_string(*written),
+                     written->kind == ExprKind::text ? "; write it without quotes" : ""));
   if (reduces(kind)) {
     const ReduceOp op = items[0].collective.reduction.op;
     const bool extremum = op == ReduceOp::min || op == ReduceOp::max;

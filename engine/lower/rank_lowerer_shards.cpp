@@ -70,11 +70,15 @@ std::string error_of_partials(const PlanStep& step) {
     const bool over = std::find(step.axes.begin(), step.axes.end(), axis) != step.axes.end();
     const std::string& axis_name = step.from.mesh().axes()[static_cast<size_t>(axis)].name;
     if (ends && over && (!from.is_partial() || to.is_partial()))
-      return fmt::format("expected {} to be P before and not after, found {} -> {}", axis_name,
-                         to_string(from), to_string(to));
+      return fmt::format(
+          "{0} over {1} needs P on {1} before the arrow and not after it, found {2} -> "
+          "{3}",
+          name(step.kind), axis_name, to_string(from), to_string(to));
     if (over && ends) continue;
     if (over && from.is_partial())
-      return fmt::format("expected {} to be no P, found {}", axis_name, to_string(from));
+      return fmt::format(
+          "{} cannot read parts of a sum: {} is {}; write all_reduce or reduce_scatter",
+          name(step.kind), axis_name, to_string(from));
     const bool fills = step.kind == StepKind::local && !from.is_partial();
     if ((from.is_partial() || to.is_partial()) && !(from == to) && !fills)
       return fmt::format("expected {} to stay as it is, found {} -> {}", axis_name, to_string(from),
@@ -237,7 +241,9 @@ std::vector<ValueId> RankLowerer::local_step(const Expr& call) {
   const PlanStep step = read_step(args, StepKind::local, input);
   require_shard(input, step.from, "the input");
   if (const std::string error = error_of_partials(step); !error.empty())
-    fail(call.place, fmt::format("{}: {}; a partial value ends by a call", call.symbol, error));
+    fail(call.place,
+         fmt::format("{}: {}; only all_reduce and reduce_scatter reduce a partial value",
+                     call.symbol, error));
   if (local_verb(step) != call.symbol)
     fail(call.place,
          fmt::format("expected {} for these placements, found {}", local_verb(step), call.symbol));
@@ -313,7 +319,9 @@ std::vector<ValueId> RankLowerer::transfer(const Expr& call, bool wants_value) {
   }
   const bool partial = step.from.has_partial() || step.to.has_partial();
   if (partial && !has_same_partials(step.from, step.to))
-    fail(call.place, "transfer moves no partial value; end it by a call before");
+    fail(call.place,
+         "transfer cannot move a partial value; reduce it before, as in y = all_reduce(x, sum, "
+         "group=tp)");
   const Lanes senders = lanes_.intersect(step.from.mesh().ranks());
   const Lanes receivers = lanes_.intersect(step.to.mesh().ranks());
   if (const Lanes other = lanes_.minus(senders).minus(receivers); !other.empty())

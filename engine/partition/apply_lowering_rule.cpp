@@ -3,10 +3,10 @@
 //
 // Example: softmax(x, dim=1) of x as tp:S(1) becomes
 //
-//   m = max(x, dim=1)          tp:P(max)    m = redistribute(m, tp:R)
-//   e = exp(x - m)             tp:S(1)
-//   s = sum(e, dim=1)          tp:P(sum)    s = redistribute(s, tp:R)
-//   y = e / s                  tp:S(1)
+//   m = amax(x, dim=[1], keepdim=true)   tp:P(max)   m = redistribute(m, tp:R)
+//   e = exp(x - m)                       tp:S(1)
+//   s = sum(e, dim=[1], keepdim=true)    tp:P(sum)   s = redistribute(s, tp:R)
+//   y = e / s                            tp:S(1)
 //
 // Handles 0 .. inputs - 1 are the inputs; each op appends its results.
 #include "shardproof/engine/partition/apply_lowering_rule.h"

@@ -204,7 +204,7 @@ void Partitioner::place_gradient(const GlobalInstr& instr, const PlacedValue& mo
 }
 
 // Returns the placements of a gradient by `like`: S stays, P becomes R. R stays too, unless the
-// instruction asks for the dual, the gradient by shards: there R becomes P(sum).
+// instruction states the dual, the gradient by shards: there R becomes P(sum).
 Spec Partitioner::spec_like(const GlobalInstr& instr, const PlacedValue& value) const {
   const PlacedValue& like = values_[static_cast<size_t>(instr.like)];
   if (!like.spec) throw_bad_input("{} has no placements here", like.name);

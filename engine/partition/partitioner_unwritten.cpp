@@ -7,8 +7,8 @@
 // the cut dim, so the finding is
 //
 //   rms_norm of x as tp:S(1) makes 1 call that is not written
-//     adds all_reduce over tp: tp:P(sum) -> tp:R
-//     fix: write x = redistribute(x, tp:R) before it
+//     adds all_reduce over tp: tp:P(sum) -> R
+//     fix     write x = redistribute(x, R) before it
 #include <utility>
 
 #include "shardproof/engine/partition/apply_lowering_rule.h"

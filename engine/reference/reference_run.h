@@ -64,8 +64,8 @@ class EvaluationPlan {
 using InputChange = std::function<Tensor(ValueId, const Tensor&)>;
 
 // A way to compute lines again that changes an input in the same way for every line, named by its
-// owner. What later lines share with a line is then computed once. Without it, n outputs of a loop
-// whose state is no output (the moments of Adam) would take n * n / 2 passes.
+// owner. Instructions that later lines share with a line then run once. Without it, n outputs of a
+// loop whose state is no output (the moments of Adam) would take n * n / 2 passes.
 enum class LineArithmetic : uint8_t {
   alone,                                     // any other way: nothing is shared
   held_inputs,                               // as the ranks hold them

@@ -21,8 +21,7 @@ namespace shardproof {
 
 namespace {
 
-constexpr std::string_view kReductionList =
-    "sum, avg, prod, min, max, band, bor, bxor, premul_sum(f), norm(p)";
+constexpr std::string_view kReductionList = "sum, avg, prod, min, max, band, bor, bxor, norm(p)";
 
 // A cursor over one text; every error has the column.
 class Reader {
@@ -92,7 +91,8 @@ std::optional<ReduceOp> find_reduce_op(std::string_view word) {
   return std::nullopt;
 }
 
-Reduction read_reduction(Reader& in) {
+// Reads a reduction; `scales` is true if it may be premul_sum, which no placement is.
+Reduction read_reduction(Reader& in, bool scales) {
   in.skip_blanks();
   const int column = in.column();
   const std::string_view word = in.word();
@@ -100,10 +100,12 @@ Reduction read_reduction(Reader& in) {
   if (word.empty()) in.fail(fmt::format("expected a reduction such as sum, found {}", in.found()));
   if (!op && word == "mean") in.fail_at(column, "unknown reduction 'mean'; write avg");
   if (!op)
-    in.fail_at(column,
-               fmt::format("unknown reduction '{}'; write one of {}", word, kReductionList));
+    in.fail_at(column, fmt::format("unknown reduction '{}'; write one of {}{}", word,
+                                   kReductionList, scales ? ", premul_sum(f)" : ""));
   Reduction reduction{*op, 0};
   if (*op == ReduceOp::premul_sum || *op == ReduceOp::norm) {
+    if (in.peek() != '(')
+      in.fail(fmt::format("expected the number of {0}, found {1}; write {0}(2)", word, in.found()));
     in.expect('(');
     reduction.scalar = in.number();
     in.expect(')');
@@ -195,7 +197,7 @@ std::string placement_for(std::string_view word, std::string_view rest) {
   return "";
 }
 
-// Returns "dp:S(0) tp:S(1)" for the arguments of JAX's PartitionSpec: 'dp', None, 'tp'.
+// Returns "dp:S(0) tp:S(2)" for the arguments of JAX's PartitionSpec: 'dp', None, 'tp'.
 std::string placements_of_partition(std::string_view items) {
   std::string out, axis;
   int dim = 0;
@@ -244,7 +246,7 @@ void read_placement(Reader& in, PlacementText& entry, std::string_view kind, int
     read_shard(in, entry);
   } else {
     const int op_column = in.column();
-    const Reduction reduction = read_reduction(in);
+    const Reduction reduction = read_reduction(in, false);
     if (reduction.op == ReduceOp::premul_sum)
       in.fail_at(op_column, "expected a reduction of placements, found premul_sum; write P(sum)");
     entry.placement = Partial{reduction};
@@ -256,7 +258,7 @@ void read_placement(Reader& in, PlacementText& entry, std::string_view kind, int
 
 Reduction parse_reduction(std::string_view text) {
   Reader in(text);
-  const Reduction reduction = read_reduction(in);
+  const Reduction reduction = read_reduction(in, true);
   in.skip_blanks();
   if (!in.done())
     in.fail(fmt::format("expected nothing after the reduction, found {}", in.found()));

@@ -16,9 +16,8 @@ namespace shardproof {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Returns the length of rank `index` by the chunk rule: ceil(extent / ranks), the last ranks less
-// or
-// 0. Extent 5 over 4 ranks: 2, 2, 1, 0.
+// Returns the length of rank `index` by the chunk rule: ceil(extent / ranks); the last ranks get
+// less, or nothing. Extent 5 over 4 ranks: 2, 2, 1, 0.
 inline int64_t chunk_length(int64_t extent, int64_t ranks, int64_t index) {
   const int64_t piece = ceil_div(extent, ranks);
   return std::clamp<int64_t>(extent - index * piece, 0, piece);

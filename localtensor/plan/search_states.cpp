@@ -10,7 +10,7 @@
 //   all_to_all_moves takes any set of axes out and places them elsewhere
 //   exchange_moves   exchange: goes to the goal, except partials that the goal makes; local if
 //                    every rank has what it needs there
-//   local_moves      slices by one axis that is R, or makes it partial
+//   local_moves      slices by one axis that is R, or makes one axis, R or cut, partial
 #include "shardproof/localtensor/plan/search_states.h"
 
 #include <algorithm>

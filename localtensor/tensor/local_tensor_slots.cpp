@@ -3,9 +3,8 @@
 //   1. If every input has one shared copy, the result has one shared copy.
 //   2. If some input reads a new copy on every lane, the result is Slots::each.
 //   3. If only one table differs from lane to lane, that table is reused (reusable_table).
-//   4. Otherwise number the tuples of copies. All lanes start with tuple 0. For each input, a
-//   lane's
-//      number becomes that of the pair (tuple so far, copy of this input), in order of first
+//   4. Otherwise number the tuples of copies. All lanes start with tuple 0. After each input, a
+//      lane has the number of its pair (tuple so far, copy of this input), in order of first
 //      occurrence.
 //
 // Example of 4: inputs 0 0 1 1 and 0 1 1 1. After input 0: 0 0 1 1. Pairs with input 1: (0,0) (0,1)

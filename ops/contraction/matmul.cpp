@@ -150,6 +150,9 @@ bool has_bias(const ProductOp& op, const OpCall& call) {
 }
 
 std::vector<TensorMeta> infer_product(const ProductOp& op, const OpCall& call) {
+  for (const int operand : {op.a, op.b})
+    if (input_meta(call, operand).weak)
+      refuse(op.name, call, "expected tensors, found a number; write x * 2 to multiply by one");
   check_product_dtype(op.name, call, op.same_dtypes);
   return {{input_meta(call, op.a).dtype, op.product(call).shape}};
 }

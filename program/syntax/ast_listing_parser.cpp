@@ -75,7 +75,13 @@ NameTemplate LineParser::bound_name(std::string_view expected) {
 }
 
 void LineParser::end_line(std::string_view expected) {
-  if (peek().kind != TokenKind::end) fail_expected(expected, peek());
+  const Token next = peek();
+  if (next.kind == TokenKind::end) return;
+  if (next.kind == TokenKind::quote)
+    fail(next.place, fmt::format("expected {}, found a text; a name with a hole has no quotes, as "
+                                 "in h{{i}}",
+                                 expected));
+  fail_expected(expected, next);
 }
 
 // Statements of Python that this language writes in another way.
@@ -191,17 +197,24 @@ Statement LineParser::assignment() {
   const bool indexed = statement.kind == StatementKind::assign_index;
   while (!indexed && lexer_.accept(",")) statement.targets.push_back(bound_name("a name"));
   refuse_python(statement);
+  if (peek().kind == TokenKind::quote)
+    fail(peek().place,
+         "expected \"=\", found a text; a name with a hole has no quotes, as in h{i} = x");
   lexer_.expect("=", indexed ? "\"=\"" : "\"=\", \",\" or \"(\" after a name, as in y = x @ w");
   statement.value = parser_.expression();
   if (!indexed && lexer_.accept("as")) {
     statement.has_claim = true;
     statement.is_local = !lexer_.second_is(':') && lexer_.accept("local");
     if (!statement.is_local) statement.claim = parser_.placements();
-    end_line("the end of the line");
+    end_line(peek().is(",") ? "the end of the line, or a space between two placements"
+                            : "the end of the line");
   }
   const std::string_view expected =
       indexed ? "an operator or the end of the line" : "an operator, \"as\" or the end of the line";
   if (peek().is("=")) refuse_second_assignment(statement, expected);
+  if (peek().is("(") && statement.value->kind == ExprKind::transpose)
+    fail(peek().place, fmt::format("expected {}, found \"(\"; write {} without parentheses",
+                                   expected, to_string(*statement.value)));
   end_line(expected);
   return statement;
 }

@@ -4,8 +4,8 @@
 //   prefix   := "not" binary | ("-" | "+") prefix | power
 //   power    := postfix [ "**" prefix ]
 //   postfix  := primary { "[" items "]" | ".T" }
-//   primary  := number | 'text' | word | "(" list ")" | "[" [ list ] "]",  list := binary { "," ..
-//            }
+//   primary  := number | 'text' | word | "(" list ")" | "[" [ list ] "]"
+//   list     := binary { "," binary }
 //   word     := true | false | call | name { "{" binary "}" }
 //   call     := name "(" [ argument { "," argument } ] ")"
 //   argument := [ key "=" ] ( placements | binary )
@@ -63,6 +63,20 @@ std::string lower_case(std::string_view word) {
   std::string text(word);
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
+}
+
+// Returns the first word that is the name of a dtype, such as float32 in "(torch.float32)", or "".
+std::string_view dtype_in(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const auto is_word = [](char c) { return is_name_character(c); };
+    const auto begin =
+        std::find_if(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(), is_word);
+    const auto end = std::find_if_not(begin, text.end(), is_word);
+    const std::string_view word(begin, end);
+    if (dtype_meant(word)) return word;
+    at = static_cast<size_t>(end - text.begin()) + 1;
+  }
+  return "";
 }
 
 // Returns the text to write in place of `call`, a method of its first argument or a function of a
@@ -132,6 +146,7 @@ std::string ExpressionParser::hint_after_dot(const Expr& before, bool whole_line
   if (is_reduce_op(before))
     return fmt::format("reductions have no prefix: write {}", lower_case(word.text));
   const bool called = lexer_.peek().is("(");
+  const std::string_view rest = lexer_.rest();
   const std::optional<DType> dtype = dtype_meant(word.text);
   if (library && dtype && !called)
     return fmt::format("dtypes have no prefix: write {}", name(*dtype));
@@ -142,6 +157,9 @@ std::string ExpressionParser::hint_after_dot(const Expr& before, bool whole_line
     call.args = {make(ExprKind::name, word.place)};
     call.args[0].name.texts = {".."};
     call.keys = {""};
+    const bool casts = word.is("to") || word.is("type");
+    if (const std::string_view named = dtype_in(rest); casts && !named.empty())
+      call.args[0].name.texts = {std::string(named)};
   }
   call.symbol = word.text;
   if (!library) {

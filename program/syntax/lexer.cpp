@@ -166,6 +166,8 @@ Token Lexer::expect(std::string_view symbol, std::string_view expected) {
   return consume();
 }
 
+std::string_view Lexer::rest() { return text_.substr(peek().offset); }
+
 bool Lexer::second_is(char symbol) {
   const Token& first = peek();
   const size_t at = skip_spaces(first.offset + first.text.size());

@@ -4,8 +4,7 @@
 //
 //   name     a letter or "_", then letters, digits and "_"
 //   integer  digits                              real  digits with a fraction or an exponent
-//   quote    '                                   end   the end of the line, or a comment from "#"
-//            on
+//   quote    '                                   end   the end of the line, or "#" (a comment)
 //   symbol   ** // <= >= == != ...   or any other single character
 #pragma once
 
@@ -55,6 +54,8 @@ class Lexer {
   // Consumes the next token. Throws Error(bad_input) "expected `expected`, found .." if it is
   // another.
   Token expect(std::string_view symbol, std::string_view expected);
+  // Returns the text from the next token on.
+  std::string_view rest();
   // True if the token after the next one is this character, not a longer symbol that begins with
   // it.
   bool second_is(char symbol);

@@ -70,7 +70,7 @@ constexpr auto kCalls = std::to_array<Row>({
     {"fliplr", "flip(x, [1])"},
     {"flipud", "flip(x, [0])"},
     {"floor_divide", "x // y"},
-    {"from_local", "y = x as tp:R"},
+    {"from_local", "y = x as tp:S(0), with the placements of the list"},
     {"full_like", "full(like=x, value=v)"},
     {"full_tensor", "redistribute(x, R)"},
     {"gather",
@@ -117,6 +117,9 @@ constexpr auto kCalls = std::to_array<Row>({
     {"new_group", "\"groups\": {\"g\": \"0 1\"} in the file, and group=g"},
     {"new_zeros", "zeros([..])"},
     {"no_grad", "stop(x)"},
+    {"argwhere", "where(mask, x, 0); no shape depends on data"},
+    {"masked_select", "where(mask, x, 0); no shape depends on data"},
+    {"nonzero", "where(mask, x, 0); no shape depends on data"},
     {"numel", "dim(x, 0) * dim(x, 1) in a rank program, names of \"let\" in a global program"},
     {"numpy", "x itself"},
     {"ones_like", "ones(like=x)"},
@@ -227,6 +230,13 @@ std::string with_operand(std::string_view text, std::string_view operand) {
 }  // namespace
 
 std::string text_for_foreign_call(const Expr& call, bool whole_line) {
+  const auto is_of_dtensor = [](const std::string& key) {
+    return key == "placements" || key == "device_mesh";
+  };
+  if (call.symbol == "redistribute" &&
+      std::any_of(call.keys.begin(), call.keys.end(), is_of_dtensor))
+    return fmt::format("redistribute({}, dp:R tp:S(0))",
+                       call.keys.front().empty() ? to_string(call.args.front()) : "x");
   const std::string_view here = text_here(call.symbol);
   if (here.empty()) {
     const std::optional<DType> dtype = dtype_meant(call.symbol);
@@ -239,6 +249,8 @@ std::string text_for_foreign_call(const Expr& call, bool whole_line) {
     return to_string(renamed);
   }
   std::string text(whole_line ? here : without_target(here));
+  // The row is about a call like ours, so its arguments stay.
+  if (call.symbol == "grad" && call.args.size() > 1) return to_string(call);
   // x.to(f16): the dtype that the call names.
   if (here.starts_with("cast("))
     for (const Expr& arg : call.args)

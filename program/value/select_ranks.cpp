@@ -113,8 +113,10 @@ Lanes select_ranks(const std::string& text, const NamedMeshes& meshes, int64_t w
     std::string spaced = text;
     std::replace(spaced.begin(), spaced.end(), ',', ' ');
     const bool commas = spaced != text && parse_lanes(spaced);
-    throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5, pp=1 or rest, found {}{}",
-                    quoted(text), commas ? "; write " + quoted(spaced) : "");
+    if (text == "rest")
+      throw_bad_input("\"rest\" is only a key of \"ranks\"; write the ranks, such as 2-3");
+    throw_bad_input("expected ranks such as all, 3, 0-3, 0 2 5 or pp=1, found {}{}", quoted(text),
+                    commas ? "; write " + quoted(spaced) : "");
   }
   if (lanes.empty()) throw_bad_input("{} selects no rank", quoted(text));
   if (lanes[lanes.size() - 1] >= world)

@@ -52,6 +52,20 @@ std::vector<NameUse> names_read(const Listing& listing) {
   return out;
 }
 
+bool may_read(const Listing& listing, const std::string& name) {
+  bool found = false;
+  Visitor visitor;
+  visitor.on_expr = [&](const Expr& expr) {
+    if (expr.kind != ExprKind::name) return;
+    const std::vector<std::string>& texts = expr.name.texts;
+    found = found ||
+            (expr.name.plain() ? texts[0] == name
+                               : name.starts_with(texts.front()) && name.ends_with(texts.back()));
+  };
+  visitor.visit(listing.statements);
+  return found;
+}
+
 std::vector<NameUse> verbs_called(const Listing& listing) {
   std::vector<NameUse> out;
   Visitor visitor;

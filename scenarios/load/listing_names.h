@@ -17,4 +17,8 @@ std::vector<NameUse> verbs_called(const Listing& listing);
 std::vector<NameTemplate> names_bound(const Listing& listing);  // names of values and numbers
 std::vector<NameUse> streams_named(const Listing& listing);     // names in `on name:` without holes
 
+// True if the listing reads the value of this name; a name with holes counts if it can be filled to
+// it.
+bool may_read(const Listing& listing, const std::string& name);
+
 }  // namespace shardproof

@@ -1,5 +1,5 @@
-// Setting: meshes, world, lets, default dtype and limits that the readers of a case need; and these
-// readers. All of them throw Error(bad_input) with the JSON path.
+// LoadContext: meshes, world, lets, default dtype and limits that the readers of a case need; and
+// these readers. All of them throw Error(bad_input) with the JSON path.
 #pragma once
 
 #include "shardproof/engine/check/check.h"

@@ -143,6 +143,11 @@ class NameSpace {
                       name, found->second));
   }
 
+  bool has(const std::string& name, const std::string& what) const {
+    const auto found = taken_.find(name);
+    return found != taken_.end() && found->second == what;
+  }
+
  private:
   std::map<std::string, std::string> taken_;
 };
@@ -161,6 +166,12 @@ void check_names(const Section& section, const LoadContext& context, const Job& 
   for (const JobListing& listing : job.ranks)
     for (const auto& [stream, place] : streams_named(listing.listing))
       names.add(stream, "a stream", {"", listing.path, place.line, place.column});
+  // wait(c) would mean two things.
+  for (const JobListing& listing : job.ranks)
+    for (const NameTemplate& bound : names_bound(listing.listing))
+      if (bound.plain() && names.has(bound.texts[0], "a stream"))
+        names.add(bound.texts[0], "a value",
+                  {"", listing.path, bound.place.line, bound.place.column});
 }
 
 std::vector<std::string> read_lines(const JsonReader& reader) {
@@ -252,6 +263,17 @@ bool has_check(const std::vector<JobListing>& listings) {
   });
 }
 
+// A line of a global program runs on all ranks.
+void refuse_on_few_ranks(const Job& job) {
+  for (const JobInput& input : job.inputs)
+    if (!(input.on == input.spec.mesh().ranks()) && may_read(*job.program, input.name))
+      throw Error(ErrorKind::bad_input,
+                  fmt::format("a global program reads {} on all ranks of its mesh; remove \"on\", "
+                              "or write the lines under \"ranks\"",
+                              input.name),
+                  {"", "/tensors" + pointer_step(input.name) + "/on", 0, 0});
+}
+
 void read_programs(const Section& section, const LoadContext& context, Phase& phase) {
   Job& job = phase.job;
   const auto program = section.find("program"), ranks = section.find("ranks");
@@ -265,6 +287,7 @@ void read_programs(const Section& section, const LoadContext& context, Phase& ph
       if (extra) extra->refuse("this key is for \"ranks\"; a global program is its own truth");
     job.program = read_listing(*program, context);
     phase.program_path = program->path();
+    refuse_on_few_ranks(job);
     return;
   }
   job.ranks = read_ranks(*ranks, context);

@@ -92,8 +92,15 @@ void read_optimizer(const JsonReader& reader, const LoadContext& context, Traini
   std::string name = call.kind == ExprKind::call ? call.symbol : "";
   for (const std::string& key : call.keys)
     if (name == "sgd" && key == "momentum") name = "sgd_momentum";
-  for (const OptimizerForm& form : optimizer_forms())
+  const auto lower = [](std::string text) {
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+  };
+  for (const OptimizerForm& form : optimizer_forms()) {
     if (name == form.op) training.optimizer = &form;
+    if (name != form.op && lower(name) == form.op)
+      reader.refuse(fmt::format("unknown optimizer {}; write {}(..)", name, form.op));
+  }
   if (training.optimizer == nullptr)
     reader.expected(
         "an optimizer with its arguments: sgd(lr=0.1), sgd_momentum(..), adam(..) or adamw(..)");
@@ -116,6 +123,12 @@ std::set<std::string> plain_names_bound(const Listing& listing) {
   return names;
 }
 
+std::string nearest_bound(const Listing& program, const std::string& name) {
+  NearestName nearest(name);
+  for (const std::string& bound : plain_names_bound(program)) nearest.offer(bound);
+  return nearest.hint();
+}
+
 Training read_training(const JsonReader& train, const LoadContext& context, const Job& job) {
   train.check_keys(train_keys());
   Training training;
@@ -123,7 +136,8 @@ Training read_training(const JsonReader& train, const LoadContext& context, cons
       R"json("train": {"loss": "loss", "params": ["w"], "optimizer": "sgd(lr=0.1)", "steps": 2})json";
   training.loss = train.at("loss", form).text();
   if (!plain_names_bound(*job.program).contains(training.loss))
-    train.at("loss").refuse(fmt::format("no line of \"program\" binds {}", training.loss));
+    train.at("loss").refuse(fmt::format("no line of \"program\" binds {}{}", training.loss,
+                                        nearest_bound(*job.program, training.loss)));
   training.params = read_names(train.at("params", form), job);
   if (training.params.empty()) train.at("params").refuse("expected at least one parameter");
   for (const JobInput& input : job.inputs)

@@ -8,9 +8,9 @@
 //   bit-equal, within rounding, not decided, wrong   numbers of values of each class
 //   a, b                  backend, processes, order, verdict, error, repeat, repetitions, step,
 //                         cuda_graph (true: only the step has times), exposed, waiting, outside,
-//                         times (none, predicted or measured), ranks
-//                         (step, exposed, waiting, outside); without rates of the machine, no
-//                         predicted time of work and of the step
+//                         times (none, predicted or measured), ranks (step, exposed, waiting,
+//                         outside); without rates of the machine, no predicted time of work and of
+//                         the step
 //   listings[].ranks      ranks that run the listing
 //   listings[].lines[]    line, source, values, match, differences[], times[]
 //   differences[]         value (id), name, instance, match, cause, why, first (index), of ("value"

@@ -1,4 +1,4 @@
-// LineTimes: the time of each program line on each rank, and of the whole step, computed from
+// Times of program lines (line_times) and of whole steps (step_times) on each rank, computed from
 // records. Pure functions; records may be simulated or measured.
 #pragma once
 

@@ -2,10 +2,9 @@
 //
 // 1. join: each lane of a call arrives at the collective with its number; calls that do not fit the
 //    first one are noted.
-// 2. complete: runs when the last member has joined. If the calls do not fit, a mismatch is
-// reported
-//    and all of them fail. Otherwise the result of `reference` is written to each member's output.
-//    All members end at the same time: the arrival of the last one plus the price.
+// 2. complete: runs when the last member has joined. If the calls do not fit, all of them fail with
+//    one mismatch. Otherwise the result of `reference` is written to each member's output. All
+//    members end at the same time: the arrival of the last one plus the price.
 #include <algorithm>
 #include <span>
 

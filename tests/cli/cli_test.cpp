@@ -574,7 +574,7 @@ TEST_F(Cli, Plan_ComparesWithGreedy_AndPrintsOwners) {
         "\nbefore  f32 [8, 8]  a:S(0) b:P(sum)\n  ranks 0 1  [0:4, 0:8]  holds [4, 8]\n",
         "\nafter  f32 [8, 8]  a:S(1)\n  ranks 0 1  [0:8, 0:4]  holds [8, 4]\n"})
     EXPECT_NE(ran.out.find(text), std::string::npos) << text << ran.out;
-  // Greedy knows no cuts in another order.
+  // The greedy algorithm has no cuts in another order.
   EXPECT_EQ(tool(words + "--to 'a:S(0, after=b) b:S(0)'").out.find("greedy"), std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// WorkerHandle: the coordinator's record of one worker; Loss: why a run cannot continue.
+// WorkerHandle: the coordinator's record of one worker; WorkerLoss: why a run cannot continue.
 //
 // The coordinator owns its members. Not thread-safe.
 #pragma once

@@ -47,7 +47,8 @@ class ListenAddress {
   // Blocks if none waits.
   std::unique_ptr<MessagePipe> accept();
   void close();
-  // Number of processes that have not connected yet. The caller of accept() sets it for dismiss().
+  // Number of processes that have not connected yet. The caller of accept() sets it, for
+  // close_unstarted().
   int awaited() const { return awaited_; }
   void await(int processes) { awaited_ = processes; }
 

@@ -23,7 +23,7 @@ void check_rendezvous(const std::string& text);
 
 // Opens it, as the coordinator. Throws Error(io), which quotes the text, if it cannot be opened.
 std::shared_ptr<ListenAddress> open_rendezvous(const std::string& text);
-// Time in which dismiss() waits for processes that have not connected.
+// Time in which close_unstarted() waits for processes that have not connected.
 inline constexpr std::chrono::seconds kDismissal{3};
 // Closes the place of a run that was not started. Processes that still connect within kDismissal
 // are accepted first: they find their connection closed, and end.

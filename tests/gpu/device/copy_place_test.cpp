@@ -106,7 +106,7 @@ TEST(CopyPlace, ClearedBytes_AreZero) {
   EXPECT_EQ(values_of(tensor), (std::vector<double>{1, 0, 0, 4}));
 }
 
-// Contents that the host has, too, are copied there: a device side may be older than a write.
+// Contents that are valid on the host are copied on the host, even if a device has them too.
 TEST(CopyPlace, ContentsOfTheHost_StayThere) {
   const FakeGpu fake_gpu;
   const std::shared_ptr<Device> device = open_device(fake_gpu.api(), 0);

@@ -51,7 +51,7 @@ TEST(RunOnDevice, ShardedTable_HasTheIndicesOfItsRows) {
   EXPECT_EQ(fake_gpu.bytes_in_use(), 0);
 }
 
-// TF32 is far from f32, and no finding in a run that states it.
+// TF32 is far from f32. A run that states this precision has no finding.
 TEST(RunOnDevice, LowPrecisionProducts_AreUsed) {
   const FakeGpu fake_gpu;
   for (const char* precision : {"--matmul-precision=highest", "--matmul-precision=high"})
