@@ -76,6 +76,8 @@ Dims read_shape(const std::string& text) {
 
 // Refuses tensors whose bytes, times the ranks that send them, may not fit 64 bits.
 void check_size(const Dims& shape, DType dtype) {
+  if (shape.size() > kMaxDims)
+    throw_bad_input("expected a tensor of at most {} dims, found {}", kMaxDims, shape.size());
   constexpr int64_t kMostBytes = int64_t{1} << 50;
   if (element_count(shape) > kMostBytes / size_of(dtype))
     throw_bad_input("plan: expected a tensor of at most 1 PiB, found {} of {}", to_string(shape),

@@ -65,6 +65,8 @@ class Reader {
     int64_t value = 0;
     const auto [stop, code] =
         std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (code == std::errc::result_out_of_range)
+      fail("expected an integer of 64 bits, found a larger one");
     if (code != std::errc()) fail(fmt::format("expected an integer, found {}", found()));
     at_ = static_cast<size_t>(stop - text_.data());
     return value;

@@ -309,8 +309,10 @@ double least_of_any_cuts(PlacementStates& states, const Spec& from) {
 // cuts. 0 if it does.
 double gap_to_other_cuts(PlacementStates& states, const Spec& from, const PlannerOptions& options,
                          const Price& found) {
-  if (states.tries_all_cuts()) return 0;
-  const double least = has_lower_bounds(options.price) ? least_of_any_cuts(states, from) : 0;
+  // Seconds count padding, so that a detour over cuts with less padding may cost less.
+  const bool bytes = has_lower_bounds(options.price);
+  if (states.tries_all_cuts() && (bytes || states.cuts_evenly())) return 0;
+  const double least = bytes ? least_of_any_cuts(states, from) : 0;
   constexpr double kRounding = 1e-9;
   const double gap = found.primary - least;
   return gap <= kRounding * found.primary ? 0 : gap;
@@ -370,7 +372,7 @@ LimitedResult plan_with_replicas(const Spec& from, const Spec& to, PlannerOption
   if (!found.reached) return needed;
   Plan plan = plan_of(states, found, from, to, options);
   const Price price = price_of(plan, options.price);
-  if (needed.fits && !(price < needed.price)) return needed;
+  if (!fit(plan, options) || (needed.fits && !(price < needed.price))) return needed;
   needed.plan = std::move(plan);
   needed.price = price;
   needed.fits = true;
@@ -429,8 +431,21 @@ int64_t least_peak_of(const Plan& plan) {
   return least;
 }
 
-// Returns the smallest peak limit for which a plan is found. Between two meshes, each plan is
-// followed by one with a smaller peak, until there is none.
+// Plans between two meshes with the smallest peak that is found. Each plan is followed by one with
+// a smaller peak, until there is none.
+LimitedResult plan_of_smallest_peak(const Spec& from, const Spec& to, PlannerOptions options) {
+  options.at_most.reset();
+  options.peak_limit.reset();
+  LimitedResult smallest, next = plan_pair(from, to, options);
+  while (next.fits) {
+    smallest = std::move(next);
+    options.peak_limit = least_peak_of(smallest.plan) - 1;
+    next = plan_pair(from, to, options);
+  }
+  return smallest;
+}
+
+// Returns the smallest peak limit for which a plan is found.
 int64_t smallest_limit(const Spec& from, const Spec& to, PlannerOptions options) {
   if (from.mesh() == to.mesh()) {
     const PlacementStates needed(from, to, PlacementStates::Axes::needed);
@@ -447,13 +462,7 @@ int64_t smallest_limit(const Spec& from, const Spec& to, PlannerOptions options)
     }
     return least;
   }
-  options.at_most.reset();
-  options.peak_limit.reset();
-  while (true) {
-    const LimitedResult result = plan_pair(from, to, options);
-    if (!result.fits) return *options.peak_limit + 1;
-    options.peak_limit = least_peak_of(result.plan) - 1;
-  }
+  return least_peak_of(plan_of_smallest_peak(from, to, options).plan);
 }
 
 void add_step(Plan& plan, StepKind kind, int axis, Spec to) {
@@ -531,12 +540,19 @@ PlanMoves parse_plan_moves(std::string_view text) {
 PlannerResult plan_redistribution(const Spec& from, const Spec& to, const PlannerOptions& options) {
   check_pair(from, to);
   LimitedResult result = plan_pair(from, to, options);
-  if (!result.fits && !result.gave_up)
-    throw_bad_input(
-        "every plan found holds more than {} B of the tensor on a rank; the smallest "
-        "peak limit that works is {} B",
-        *options.peak_limit, smallest_limit(from, to, options));
-  return result;
+  if (result.fits || result.gave_up) return result;
+  if (from.mesh() != to.mesh()) {
+    // The parts of a plan are chosen by price alone, so they may not fit together.
+    LimitedResult smallest = plan_of_smallest_peak(from, to, options);
+    if (fit(smallest.plan, options)) {
+      smallest.price = price_of(smallest.plan, options.price);
+      return smallest;
+    }
+  }
+  throw_bad_input(
+      "every plan found holds more than {} B of the tensor on a rank; the smallest "
+      "peak limit that works is {} B",
+      *options.peak_limit, smallest_limit(from, to, options));
 }
 
 }  // namespace shardproof

@@ -1,6 +1,8 @@
 // Implements torch_names.h by two tables: foreign names of calls and attributes, with the text to
 // write here, and names of dtypes.
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <utility>
 

@@ -297,9 +297,16 @@ std::string plural(const std::string& reason) {
   return reason.starts_with("was ") ? "were " + reason.substr(4) : reason;
 }
 
+bool are_stuck(const WaitForGraph& graph, const Lanes& ranks, const CallsByRank& calls_of) {
+  for (int64_t i = 0; i < ranks.size(); ++i)
+    if (!is_stuck(graph, ranks[i], calls_of)) return false;
+  return true;
+}
+
 // A message has two ends, a collective has members. If several calls wait, the rows name theirs.
 std::string missing_text(const WaitForGraph& graph, const Finding& finding,
-                         const std::vector<size_t>& waiters, const WaitEdge& edge) {
+                         const std::vector<size_t>& waiters, const WaitEdge& edge,
+                         const CallsByRank& calls_of) {
   const bool one = finding.ranks.size() == 1;
   const std::string never = ranks_text(finding.ranks) + " never";
   const char* const make = one ? "makes" : "make";
@@ -309,6 +316,11 @@ std::string missing_text(const WaitForGraph& graph, const Finding& finding,
   if (waiting.size() > 1)
     return fmt::format("{} {} the other end of messages in group {}", never, make, finding.group);
   const char* link = edge.what == "to send" ? " to" : edge.what == "to receive" ? " from" : "";
+  // A rank that waits may make the call, but not as often as it is awaited.
+  if (link[0] != '\0' && are_stuck(graph, finding.ranks, calls_of))
+    return fmt::format("{} {} out a {}{} {} in group {}", ranks_text(finding.ranks),
+                       one ? "leaves" : "leave", edge.what.substr(3), link, ranks_text(waiting),
+                       finding.group);
   return fmt::format("{} {}{}{} {} in group {}", never, edge.what.substr(3), one ? "s" : "", link,
                      ranks_text(waiting), finding.group);
 }
@@ -340,14 +352,17 @@ std::vector<bool> explained_by_cycles(const WaitForGraph& graph, const WaitForGr
 }
 
 // Returns why a rank is missing: how it ended, or the call in which it waits instead.
-std::string absence_text(const WaitForGraph& graph, int32_t rank, bool several,
+std::string absence_text(const WaitForGraph& graph, int32_t rank, bool several, bool is_message,
                          const CallsByRank& calls_of) {
   const std::string& reason = graph.gone.at(rank);
   if (!is_stuck(graph, rank, calls_of)) return several ? plural(reason) : reason;
   const BlockedCall& call = earliest(graph, calls_of.at(rank));
   const std::string place = line_text(call.line, call.instance);
-  return fmt::format("{} no such call and {} at {}{}{}", several ? "make" : "makes",
-                     several ? "wait" : "waits", place, place.empty() ? "" : ", ", call.text);
+  const char* const lacks = is_message
+                                ? (several ? "leave out such a call" : "leaves out such a call")
+                                : (several ? "make no such call" : "makes no such call");
+  return fmt::format("{} and {} at {}{}{}", lacks, several ? "wait" : "waits", place,
+                     place.empty() ? "" : ", ", call.text);
 }
 
 std::optional<Finding> find_missing(const WaitForGraph& graph, const WaitForGraph& lacking,
@@ -368,16 +383,18 @@ std::optional<Finding> find_missing(const WaitForGraph& graph, const WaitForGrap
   Finding finding = finding_at(graph, Verdict::missing_rank, first);
   finding.ranks = Lanes::of(std::move(missing));
   const WaitEdge& edge = *wait_edge_of(graph, first);
-  finding.headline = missing_text(graph, finding, waiters, edge);
+  finding.headline = missing_text(graph, finding, waiters, edge, calls_of);
+  const bool is_message = !edge.what.empty();
   finding.details = rows_of(graph, waiters);
   std::map<std::string, std::vector<int32_t>> by_reason;
   for (int64_t i = 0; i < finding.ranks.size(); ++i) {
     const int32_t rank = finding.ranks[i];
-    by_reason[absence_text(graph, rank, false, calls_of)].push_back(rank);
+    by_reason[absence_text(graph, rank, false, is_message, calls_of)].push_back(rank);
   }
   for (const auto& [reason, ranks] : by_reason)
-    finding.details.push_back(ranks_text(Lanes::of(ranks)) + "  " +
-                              absence_text(graph, ranks[0], ranks.size() > 1, calls_of));
+    finding.details.push_back(
+        ranks_text(Lanes::of(ranks)) + "  " +
+        absence_text(graph, ranks[0], ranks.size() > 1, is_message, calls_of));
   if (const Lanes others = ranks_of_calls(graph, calls_waiting_for(graph, waiters))
                                .minus(ranks_of_calls(graph, waiters))
                                .minus(finding.ranks);

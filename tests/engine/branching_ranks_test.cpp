@@ -253,7 +253,7 @@ TEST(BranchingRanks, HypercubeWithAnError_HasItsFinding) {
                  "ranks 9 10 never make the other end of messages in " + kWorld);
   expect_finding(with_line(right, 8, {"    if rank != 21 or i != 2: " + kRecvDown}),
                  Verdict::missing_rank, 6, "21",
-                 "rank 21 never receives from rank 17 in " + kWorld);
+                 "rank 21 leaves out a receive from rank 17 in " + kWorld);
   Lines swapped = right;
   std::swap(swapped[8], swapped[9]);
   expect_finding(swapped, Verdict::deadlock, 6, "0-63", "deadlock: 64 of 64 ranks can never go on");
@@ -264,7 +264,7 @@ TEST(BranchingRanks, PipelineWithAnError_HasItsFinding) {
   const Lines wrong_peer = {"    if rank == 10 and m == 2: send(h, to=rank + 2)",
                             "    else: " + kSendStage};
   expect_finding(with_line(right, 7, wrong_peer), Verdict::missing_rank, 9, "12",
-                 "rank 12 never receives from rank 10 in " + kWorld);
+                 "rank 12 leaves out a receive from rank 10 in " + kWorld);
   expect_finding(with_line(right, 4, {"    if rank != 20 or m != 1: " + kRecvStage}),
                  Verdict::missing_rank, 9, "20",
                  "rank 20 never receives from rank 19 in " + kWorld);

@@ -148,6 +148,48 @@ TEST(StepPieces, PeakLimits_AreKeptByWhatRanksHold) {
   EXPECT_GT(cut, 2 * draws);
 }
 
+// Between two meshes every limit from the smallest one on has a plan, which keeps to it.
+TEST(StepPieces, LimitsBetweenMeshes_AreKept) {
+  const Mesh source = Mesh::parse("a=2, b=2"), target = Mesh::parse("e=3, f=2 on 20-25");
+  const std::vector<Placement> choices = {R(), S(0), P()};
+  const std::vector<Spec> sources = all_specs(source, {8}, DType::f32, choices);
+  std::mt19937_64 random(7);
+  int64_t limited = 0;
+  for (const Spec& from : sources)
+    for (const Spec& to : all_specs(target, {8}, DType::f32, choices)) {
+      if (random() % (kFewDraws ? 8 : 2) != 0) continue;
+      PlannerOptions options;
+      const int64_t unlimited = peak_of(plan_redistribution(from, to, options).plan);
+      options.peak_limit = 0;
+      int64_t smallest = -1;
+      try {
+        plan_redistribution(from, to, options);
+      } catch (const Error& error) {
+        smallest = stated_limit(error.message());
+      }
+      ASSERT_GT(smallest, 0) << to_string(from) << " -> " << to_string(to);
+      for (int64_t limit = smallest; limit <= unlimited; limit += 2) {
+        SCOPED_TRACE(fmt::format("{} -> {} {}", to_string(from), to_string(to), limit));
+        options.peak_limit = limit;
+        EXPECT_LE(peak_of(plan_redistribution(from, to, options).plan), limit);
+        ++limited;
+      }
+    }
+  EXPECT_GT(limited, 50);
+}
+
+// A step over an axis of one rank holds the value twice, too.
+TEST(StepPieces, LimitBelowSourceAndTarget_IsRefused_WithReplicasToo) {
+  const Mesh mesh = Mesh::parse("a=1, b=2");
+  const Spec from = Spec::parse("a:S(0)", mesh, {8}, DType::f32), to = from.with_placement(0, R());
+  PlannerOptions options;
+  options.peak_limit = 63;
+  for (const bool use_replicas : {false, true}) {
+    options.use_replicas = use_replicas;
+    EXPECT_THROW(plan_redistribution(from, to, options), Error) << use_replicas;
+  }
+}
+
 // A plan in pieces costs 64 KiB for each of its calls; among plans that keep to a limit the
 // cheapest is taken. A smaller limit never makes a plan cheaper.
 TEST(StepPieces, Price_CountsEachCall) {
