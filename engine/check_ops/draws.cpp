@@ -294,6 +294,22 @@ void measure_movement(const LocalProgram& program, RuleDraw& draw) {
   }
 }
 
+// Sets the movement of a draw of narrow floats to what one device loses by rounding there: the
+// largest distance of its results from those in f64.
+void measure_loss(const DrawnCall& reals, RuleDraw& draw) {
+  std::vector<Tensor> inputs = draw.instance.tensors;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].buffer) inputs[i] = as_dtype(inputs[i], reals.instance.inputs[i].dtype);
+  try {
+    const std::vector<Tensor> exact =
+        Computation::run_whole(reals.program, reals.instance.inputs, inputs);
+    for (size_t i = 0; i < exact.size(); ++i)
+      draw.movement[i] = movement_of(as_dtype(draw.outputs[i], exact[i].dtype), exact[i]);
+  } catch (const Error&) {
+    // The call fails in f64: the loss is not known, and 0 is the strictest.
+  }
+}
+
 // True if one device gives equal results for the integers of a draw and for these numbers as
 // floats. 2 ** -1 is 0 in integers, and has other laws there.
 bool is_same_in_reals(const RuleDraw& draw, const std::optional<DrawnCall>& reals) {
@@ -481,8 +497,11 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
   }
   if (!has_floats && !draws.empty()) return draws;
   if (!has_floats) call = call_of(wide, computation_for);
-  if (!(wide.inputs == instance.inputs))
+  if (!(wide.inputs == instance.inputs)) {
+    const size_t before = draws.size();
     add(call_of(instance, computation_for), DrawKind::own, 1, 200);
+    if (call && draws.size() > before) measure_loss(*call, draws.back());
+  }
   // Bools have the patterns of ties.
   const int reals = has_floats ? counts.reals : std::max(counts.reals, ties);
   for (int i = 0; i < reals; ++i) add(call, DrawKind::real, 1, 4 + static_cast<uint64_t>(i));
@@ -520,13 +539,19 @@ bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
                       [](const Spec& spec) { return spec.has_partial(); });
 }
 
-Limits limits_of(const RuleDraw& draw, size_t output, double parts) {
+Limits limits_of(const RuleDraw& draw, size_t output, double parts, double result_parts) {
   const Tensor& whole = draw.outputs[output];
   const double size = std::max({draw.largest_outputs[output], draw.largest_input, parts});
   double unit = std::max(unit_roundoff(whole.dtype), draw.unit_inside);
   for (const TensorMeta& meta : draw.instance.inputs)
     if (!meta.absent) unit = std::max(unit, unit_roundoff(meta.dtype));
-  if (unit > unit_roundoff(DType::f64)) return {16 * unit * size, 64 * unit * size};
+  if (unit > unit_roundoff(DType::f64)) {
+    // Parts that are larger than the whole lose more.
+    const double whole_size = draw.largest_outputs[output];
+    const double share = whole_size > 0 ? std::max(1.0, result_parts / whole_size) : 1;
+    const double loss = is_floating(whole.dtype) ? draw.movement[output] * share : 0;
+    return {std::max(16 * unit * size, 4 * loss), std::max(64 * unit * size, 16 * loss)};
+  }
   const double agree = kAgreeShare * size;
   if (draw.kind == DrawKind::whole) return {agree, kWholeDiffers * size};
   return {agree, kDifferFactor * std::max(agree, draw.movement[output])};

@@ -41,7 +41,8 @@ struct RuleDraw {
   std::shared_ptr<const Computation> computation;  // draws of the same dtypes share one
   OpInstance instance;                             // with the dtypes and tensors of the draw
   std::vector<Tensor> outputs;                     // on one device
-  std::vector<double> movement;         // by output: how far it moves when inputs move by 2^-44
+  // By output: in f64, how far it moves when inputs move by 2^-44; else what one device loses.
+  std::vector<double> movement;
   std::vector<double> largest_outputs;  // absolute, finite
   double largest_input = 0;             // absolute, finite
   double unit_inside = 0;               // unit roundoff of the least dtype that values are cast to
@@ -69,10 +70,11 @@ std::vector<RuleDraw> draws_of(const OpInstance& instance, const ComputationFor&
 bool applies(const RuleDraw& draw, const std::vector<Spec>& inputs,
              const std::vector<Spec>& outputs);
 
-// Returns the limits for one output; `parts` is the largest absolute value of all parts. In f64:
-// 2^-40 of the size of the terms, and 1024 times that or the movement. Narrower floats: 16 and 64
-// roundings.
-Limits limits_of(const RuleDraw& draw, size_t output, double parts);
+// Returns the limits for one output. `parts` is the largest absolute value of all parts,
+// `result_parts` that of the parts of the output, if known. In f64: 2^-40 of the size of the terms,
+// and 1024 times that or the movement. Narrower floats: 16 and 64 roundings, or 4 and 16 times what
+// one device loses, where it loses more (the gradient of rms_norm over one element).
+Limits limits_of(const RuleDraw& draw, size_t output, double parts, double result_parts = 0);
 // Returns the largest finite absolute value of a tensor; 0 for integers.
 double largest_of(const Tensor& tensor);
 

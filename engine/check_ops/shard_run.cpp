@@ -196,7 +196,8 @@ Agreement judge_output(const RuleDraw& draw, size_t output, const Slices& placed
     return Agreement::differs;
   }
   if (results.outputs[output].dtype != whole.dtype) return Agreement::differs;
-  return judge(placed, results.outputs[output], whole, limits_of(draw, output, largest_part),
+  const double parts = draw.kind == DrawKind::own ? results.largest(output) : 0;
+  return judge(placed, results.outputs[output], whole, limits_of(draw, output, largest_part, parts),
                first);
 }
 
