@@ -70,6 +70,17 @@ int64_t stated_limit(const std::string& message) {
   return limit;
 }
 
+// Returns the smallest limit of a pair by the message of a limit of 0; -1 if there is none.
+int64_t smallest_limit_of(const Spec& from, const Spec& to, PlannerOptions options) {
+  options.peak_limit = 0;
+  try {
+    plan_redistribution(from, to, options);
+  } catch (const Error& error) {
+    return stated_limit(error.message());
+  }
+  return -1;
+}
+
 // Checks one plan, and returns the most pieces of its steps.
 int64_t expect_kept(const Spec& from, const Spec& to, const PlannerOptions& options) {
   PlannerResult result;
@@ -110,13 +121,7 @@ int64_t check_pairs(const char* mesh_text, const Dims& shape, DType dtype,
     }
     if (unlimited == 0) continue;
     expect_kept(from, to, options);
-    options.peak_limit = 0;
-    int64_t smallest = -1;
-    try {
-      plan_redistribution(from, to, options);
-    } catch (const Error& error) {
-      smallest = stated_limit(error.message());
-    }
+    const int64_t smallest = smallest_limit_of(from, to, options);
     if (smallest < 0) {
       ADD_FAILURE() << to_string(from) << " -> " << to_string(to);
       continue;
@@ -160,13 +165,7 @@ TEST(StepPieces, LimitsBetweenMeshes_AreKept) {
       if (random() % (kFewDraws ? 8 : 2) != 0) continue;
       PlannerOptions options;
       const int64_t unlimited = peak_of(plan_redistribution(from, to, options).plan);
-      options.peak_limit = 0;
-      int64_t smallest = -1;
-      try {
-        plan_redistribution(from, to, options);
-      } catch (const Error& error) {
-        smallest = stated_limit(error.message());
-      }
+      const int64_t smallest = smallest_limit_of(from, to, options);
       ASSERT_GT(smallest, 0) << to_string(from) << " -> " << to_string(to);
       for (int64_t limit = smallest; limit <= unlimited; limit += 2) {
         SCOPED_TRACE(fmt::format("{} -> {} {}", to_string(from), to_string(to), limit));
