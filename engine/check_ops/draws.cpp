@@ -294,8 +294,8 @@ void measure_movement(const LocalProgram& program, RuleDraw& draw) {
   }
 }
 
-// Sets the movement of a draw of narrow floats to what one device loses by rounding there: the
-// largest distance of its results from those in f64.
+// Measures what one device loses by rounding on a draw of narrow floats: the largest distance of
+// its results from those in f64.
 void measure_loss(const DrawnCall& reals, RuleDraw& draw) {
   std::vector<Tensor> inputs = draw.instance.tensors;
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -304,7 +304,8 @@ void measure_loss(const DrawnCall& reals, RuleDraw& draw) {
     const std::vector<Tensor> exact =
         Computation::run_whole(reals.program, reals.instance.inputs, inputs);
     for (size_t i = 0; i < exact.size(); ++i)
-      draw.movement[i] = movement_of(as_dtype(draw.outputs[i], exact[i].dtype), exact[i]);
+      if (is_floating(draw.outputs[i].dtype))
+        draw.loss[i] = movement_of(as_dtype(draw.outputs[i], exact[i].dtype), exact[i]);
   } catch (const Error&) {
     // The call fails in f64: the loss is not known, and 0 is the strictest.
   }
@@ -351,6 +352,7 @@ std::optional<RuleDraw> drawn(const DrawnCall& call, DrawKind kind, uint64_t see
   for (const Tensor& output : draw.outputs)
     if (integers && (is_floating(output.dtype) || is_complex(output.dtype))) return std::nullopt;
   draw.movement.assign(draw.outputs.size(), 0);
+  draw.loss.assign(draw.outputs.size(), 0);
   for (const Tensor& output : draw.outputs) draw.largest_outputs.push_back(largest_of(output));
   // A comparison with a whole number moves with its inputs, however little.
   if (!integers && kind != DrawKind::whole) measure_movement(call.program, draw);
@@ -549,7 +551,7 @@ Limits limits_of(const RuleDraw& draw, size_t output, double parts, double resul
     // Parts that are larger than the whole lose more.
     const double whole_size = draw.largest_outputs[output];
     const double share = whole_size > 0 ? std::max(1.0, result_parts / whole_size) : 1;
-    const double loss = is_floating(whole.dtype) ? draw.movement[output] * share : 0;
+    const double loss = draw.loss[output] * share;
     return {std::max(16 * unit * size, 4 * loss), std::max(64 * unit * size, 16 * loss)};
   }
   const double agree = kAgreeShare * size;

@@ -41,8 +41,8 @@ struct RuleDraw {
   std::shared_ptr<const Computation> computation;  // draws of the same dtypes share one
   OpInstance instance;                             // with the dtypes and tensors of the draw
   std::vector<Tensor> outputs;                     // on one device
-  // By output: in f64, how far it moves when inputs move by 2^-44; else what one device loses.
-  std::vector<double> movement;
+  std::vector<double> movement;         // by output: how far it moves when inputs move by 2^-44
+  std::vector<double> loss;             // by output, of floats narrower than f64: distance from f64
   std::vector<double> largest_outputs;  // absolute, finite
   double largest_input = 0;             // absolute, finite
   double unit_inside = 0;               // unit roundoff of the least dtype that values are cast to
