@@ -115,17 +115,19 @@ class Case {
     SP_CHECK(executor.run(), "the program blocks");
     world->close();
   }
-  // Runs ranks and one device in the program's own dtypes, and in f64 if the judge needs it.
+  // Runs ranks and one device in the program's own dtypes, and in f64 if the judge needs it, as
+  // `check` does. The second run begins with values of the first.
   void run_prepared() const {
     OwnDtypeJudge::Options options;
-    options.lifted = [this]() -> const EvaluationPlan& { return *lifted_->reference(); };
+    options.lifted = [this]() -> const EvaluationPlan& { return lifted_->plan; };
     OwnDtypeJudge own(options);
-    prepared_->run(own, {});
+    std::map<ValueId, LocalTensor> results;
+    prepared_->run(own, {.results_by_rule = &results});
     if (own.all_equal() && !own.may_be_rounded()) return;
     F64Judge::Options in_f64;
     in_f64.own = prepared_->reference();
     F64Judge judge(in_f64);
-    lifted_->run(judge, {});
+    prepared_->lifted_beyond_rules(results, own.equal())->run(judge, {});
     judge.settle();
     SP_CHECK(judge.found().empty(), "{} is wrong", judge.found().front().label.name);
   }
@@ -140,7 +142,7 @@ class Case {
   Job job_;
   LoweredJob lowered_;
   std::unique_ptr<JudgedProgram> prepared_ = JudgedProgram::make(job_, registries_);
-  std::unique_ptr<JudgedProgram> lifted_ = prepared_->lifted();
+  std::unique_ptr<LiftedReference> lifted_ = prepared_->lifted_reference();
   std::vector<LocalTensor> inputs_;
 };
 

@@ -4,7 +4,9 @@
 //   1. Ranks and one device run in the program's own dtypes (OwnDtypeJudge). The program is
 //      clean if all numbers are equal, none may have been rounded to f32, and no dtype is
 //      narrower than f32.
-//   2. Both run with all floats lifted to f64, on simulated ranks (F64Judge).
+//   2. Both run with all floats lifted to f64, on simulated ranks (F64Judge). The run begins with
+//      the results of lines that ranks compute by a sharding rule (lines_by_rule.h). It includes
+//      these lines only if something is not right.
 //   3. If values of a rank program are still open, both run in three other rounding directions
 //      (PerturbationJudge).
 //   4. If something is wrong, both run once more to explain it (ExplainingJudge).
@@ -74,7 +76,7 @@ class Check {
         own_(own_options()) {}
 
   Outcome run() {
-    outcome_ = program_->run(own_, {.reports = true});
+    outcome_ = program_->run(own_, {.reports = true, .results_by_rule = &results_by_rule_});
     outcome_.values_compared = own_.compared();
     if (!own_.not_finite().empty())
       outcome_.notes.push_back(hidden_errors_note(own_.not_finite(), "no finite element"));
@@ -98,7 +100,10 @@ class Check {
  private:
   OwnDtypeJudge::Options own_options() {
     OwnDtypeJudge::Options options;
-    options.lifted = [this]() -> const EvaluationPlan& { return *lifted().reference(); };
+    options.lifted = [this]() -> const EvaluationPlan& {
+      if (!lifted_reference_) lifted_reference_ = program_->lifted_reference();
+      return lifted_reference_->plan;
+    };
     options.inputs_in_parts = program_->inputs_in_parts();
     options.matmul = job_.matmul;
     options.explains = is_real();
@@ -120,9 +125,10 @@ class Check {
   // True if equal numbers may hide a small error. Inputs count too: a small term that is added to a
   // whole number may vanish in it.
   bool may_be_rounded() const {
-    const auto uses_them = [](const JobInput& input) { return uses_last_bits(input.data); };
-    return own_.may_be_rounded() || program_->has_dtype(is_narrow_float) ||
-           std::any_of(job_.inputs.begin(), job_.inputs.end(), uses_them);
+    if (own_.may_be_rounded() || program_->has_dtype(is_narrow_float)) return true;
+    for (size_t i = 0; i < job_.inputs.size(); ++i)
+      if (program_->reads_beyond_rules(i) && uses_last_bits(job_.inputs[i].data)) return true;
+    return false;
   }
   const RecordedIntegers* replacing() const { return recorded_ ? &*recorded_ : nullptr; }
   // True if the ranks may have computed with other arithmetic than simulated ranks.
@@ -133,6 +139,7 @@ class Check {
   }
   void judge_backend();
   void judge_in_f64();
+  bool is_right_beyond_rules();
   void judge_out_of_range();
   void drop_note_of_infinities_of_ranks();
   void add_undecided(const JudgedValue& one);
@@ -150,6 +157,8 @@ class Check {
   const Job& job_;
   const Registries& registries_;
   std::unique_ptr<JudgedProgram> program_, lifted_;
+  std::unique_ptr<LiftedReference> lifted_reference_;
+  std::map<ValueId, LocalTensor> results_by_rule_;
   OwnDtypeJudge own_;
   Outcome outcome_;
   F64Judge::Options f64_options_;
@@ -190,11 +199,35 @@ void Check::judge_backend() {
   }
 }
 
+// Judges the lines in f64 that ranks do not compute by a rule, from the values that the other lines
+// have in the program's own dtypes. Returns false if this does not settle that all are right.
+bool Check::is_right_beyond_rules() {
+  const std::map<ValueId, LocalTensor> results = std::exchange(results_by_rule_, {});
+  const auto is_wrong = [](const UnequalValue& value) { return value.is_wrong(); };
+  if (std::any_of(own_.unequal().begin(), own_.unequal().end(), is_wrong)) return false;
+  try {
+    const std::unique_ptr<JudgedProgram> beyond =
+        program_->lifted_beyond_rules(results, own_.equal());
+    if (beyond == nullptr) return false;
+    F64Judge::Options options = f64_options_;
+    options.inputs_in_parts = beyond->inputs_in_parts();
+    F64Judge judge(options);
+    beyond->run(judge, {.integers = integers()});
+    return judge.open().empty() && judge.found().empty();
+  } catch (const Error&) {
+    return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 void Check::judge_in_f64() {
   f64_options_.own = program_->reference();
   f64_options_.integers = integers();
   f64_options_.equal_in_own = &own_.equal();
   f64_options_.ranks_move = program_->ranks_move();
+  reached_all_in_f64_ = is_right_beyond_rules();
+  if (reached_all_in_f64_) return;
   std::string reason;
   std::optional<F64Judge> judge;
   if (!job_.functions.empty()) {

@@ -44,6 +44,9 @@ struct ComparedValue {
   LocalTensor reduced = {};
 };
 
+// Returns the key of a value of a global program.
+inline std::string key_of_global_value(ValueId global) { return std::to_string(global); }
+
 class Judge {
  public:
   virtual ~Judge() = default;

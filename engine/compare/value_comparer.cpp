@@ -122,7 +122,7 @@ void ValueComparer::judge_one(ValueId id) {
   const size_t line = static_cast<size_t>(info.origin.line - 1);
   const bool has_line = info.origin.line > 0 && line < lines_.size();
   ComparedValue value{
-      info.global, fmt::format("{}", info.global), *info.spec, parts_.at(id).whole(),
+      info.global, key_of_global_value(info.global), *info.spec, parts_.at(id).whole(),
       ValueLabel{info.bound.empty() ? gradient_name(info.global) : info.bound.str(),
                  info.origin.line, has_line ? lines_[line] : "", info.origin.instance}};
   if (const auto result = reduced_as_.find(id);

@@ -75,6 +75,12 @@ std::vector<LocalTensor> JudgedProgram::lifted_inputs(const Job& lifted) const {
   return inputs;
 }
 
+std::unique_ptr<LiftedReference> JudgedProgram::lifted_reference() const {
+  GlobalProgram program = reference()->program();
+  widen_floats(program, registries_.ops);
+  return std::make_unique<LiftedReference>(std::move(program), registries_.ops);
+}
+
 namespace {
 
 // True if the ranks hold parts of the input, all of them.

@@ -29,6 +29,19 @@ struct JudgedRun {
   // replace them.
   RecordedIntegers* records = nullptr;
   const RecordedIntegers* replaces = nullptr;
+  // For global programs: stores the ranks' values from which a run in f64 may begin
+  // (lifted_beyond_rules), by global value.
+  std::map<ValueId, LocalTensor>* results_by_rule = nullptr;
+};
+
+// The reference program with all floats lifted to f64, without a run of its own.
+struct LiftedReference {
+  LiftedReference(GlobalProgram lifted, const OpRegistry& ops)
+      : program(std::move(lifted)), plan(program, ops) {}
+  LiftedReference(const LiftedReference&) = delete;
+  LiftedReference& operator=(const LiftedReference&) = delete;
+  GlobalProgram program;
+  EvaluationPlan plan;
 };
 
 class JudgedProgram {
@@ -45,6 +58,20 @@ class JudgedProgram {
   // Returns the lifted program with the numbers of its text rounded to f32; null if all are numbers
   // of f32.
   virtual std::unique_ptr<JudgedProgram> lifted_with_rounded_numbers() const = 0;
+
+  // Returns the lifted program without the lines that ranks compute by the op's rule
+  // (lines_by_rule.h). It begins with their results, as JudgedRun::results_by_rule stored them.
+  // `equal` lists the keys of values that were equal to one device in the program's own dtypes.
+  // Null if one of those lines is missing there, or if there are none.
+  virtual std::unique_ptr<JudgedProgram> lifted_beyond_rules(
+      const std::map<ValueId, LocalTensor>& /*results*/,
+      const std::set<std::string>& /*equal*/) const {
+    return nullptr;
+  }
+  // True if a line that the ranks do not compute by a rule reads the input at this position.
+  virtual bool reads_beyond_rules(size_t /*input*/) const { return true; }
+  // Requires a reference program.
+  std::unique_ptr<LiftedReference> lifted_reference() const;
 
   // Runs ranks and reference and passes each compared value to the judge. Throws Error(bad_input)
   // for errors that the run finds (an index out of range).

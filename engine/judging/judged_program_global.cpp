@@ -11,6 +11,7 @@
 #include "shardproof/engine/explain/explain_precision.h"
 #include "shardproof/engine/job/recorded_value.h"
 #include "shardproof/engine/judging/judged_program.h"
+#include "shardproof/engine/judging/lines_by_rule.h"
 #include "shardproof/engine/partition/partition.h"
 #include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/engine/reference/f64_program.h"
@@ -50,6 +51,9 @@ class RecordingJudge : public Judge {
   std::map<ValueId, RecordedValue> values_;
 };
 
+// Results by rule that live until the run in f64; with more than this, all lines run in f64.
+constexpr int64_t kMostResultBytes = int64_t{256} << 20;
+
 class JudgedGlobal : public JudgedProgram {
  public:
   JudgedGlobal(Job job, std::vector<LocalTensor> inputs, GlobalProgram program, Partitioned parts,
@@ -71,6 +75,12 @@ class JudgedGlobal : public JudgedProgram {
     const bool changed = round_numbers(program);
     if (!round_numbers(parts.program) && !changed) return nullptr;
     return lifted_from(std::move(program), std::move(parts));
+  }
+  std::unique_ptr<JudgedProgram> lifted_beyond_rules(
+      const std::map<ValueId, LocalTensor>& results,
+      const std::set<std::string>& equal) const override;
+  bool reads_beyond_rules(size_t input) const override {
+    return lines_by_rule().is_read_by_others(global_.inputs[input]);
   }
   const EvaluationPlan* reference() const override { return &plan_; }
   bool ranks_move() const override { return false; }
@@ -101,6 +111,8 @@ class JudgedGlobal : public JudgedProgram {
     return std::make_unique<JudgedGlobal>(std::move(job), std::move(inputs), std::move(program),
                                           std::move(parts), registries_);
   }
+  const LinesByRule& lines_by_rule() const;
+  int64_t bytes_of(const std::vector<ValueId>& ids) const;
   std::vector<ValueId> compared_values() const;
   std::set<ValueId> kept_values() const;
   std::set<ValueId> named_values() const;
@@ -109,7 +121,54 @@ class JudgedGlobal : public JudgedProgram {
   GlobalProgram global_;
   EvaluationPlan plan_;
   Partitioned parts_;
+  mutable std::optional<LinesByRule> lines_by_rule_;
 };
+
+const LinesByRule& JudgedGlobal::lines_by_rule() const {
+  if (!lines_by_rule_) lines_by_rule_.emplace(global_, parts_);
+  return *lines_by_rule_;
+}
+
+// Returns the bytes of values, each on one device.
+int64_t JudgedGlobal::bytes_of(const std::vector<ValueId>& ids) const {
+  int64_t bytes = 0;
+  for (const ValueId id : ids) {
+    const GlobalValue& value = global_.values[static_cast<size_t>(id)];
+    bytes += element_count(value.shape) * size_of(value.dtype);
+  }
+  return bytes;
+}
+
+std::unique_ptr<JudgedProgram> JudgedGlobal::lifted_beyond_rules(
+    const std::map<ValueId, LocalTensor>& results, const std::set<std::string>& equal) const {
+  const LinesByRule& lines = lines_by_rule();
+  const auto is_known = [&](ValueId id) { return results.contains(id); };
+  if (lines.made().empty() ||
+      !std::all_of(lines.read_by_others().begin(), lines.read_by_others().end(), is_known) ||
+      !std::all_of(lines.made().begin(), lines.made().end(),
+                   [&](ValueId id) { return equal.contains(key_of_global_value(id)); }))
+    return nullptr;
+  GlobalProgram program = global_;
+  Partitioned parts = parts_;
+  Job job = job_;
+  job.inputs.clear();
+  std::vector<LocalTensor> inputs;
+  for (const size_t i : lines.remove_from(program, parts)) {
+    job.inputs.push_back(job_.inputs[i]);
+    inputs.push_back(inputs_[i]);
+  }
+  for (const ValueId id : lines.read_by_others()) {
+    const SpmdValue& value =
+        parts.program.values[static_cast<size_t>(parts.placed[static_cast<size_t>(id)])];
+    const LocalTensor& held = results.at(id);
+    job.inputs.push_back({value.name, *value.spec, value.spec->mesh().ranks(),
+                          assemble(held, *value.spec), value.category});
+    inputs.push_back(held);
+  }
+  const JudgedGlobal beyond(std::move(job), std::move(inputs), std::move(program), std::move(parts),
+                            registries_);
+  return beyond.lifted();
+}
 
 // Returns the values that names have at the end, if they are placed.
 std::set<ValueId> JudgedGlobal::named_values() const {
@@ -155,7 +214,7 @@ void JudgedGlobal::add_values(const ValueComparer& comparer, Outcome& outcome) c
     if (id == kNoValue) continue;
     const SpmdValue& value = parts_.program.values[static_cast<size_t>(id)];
     ValueInfo info{value.dtype, value.shapes, value.spec, {}};
-    const LocalTensor kept = comparer.kept(id);
+    const LocalTensor kept = is_kept_by_job(job_, name) ? comparer.kept(id) : LocalTensor();
     if (!kept.empty() && info.spec) info.value = assemble(kept, *info.spec);
     if (!kept.empty() && info.spec && info.spec->has_partial()) info.copies = stored_parts(kept);
     // A value that no instruction has made is an input of the scenario.
@@ -175,6 +234,11 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
       job_.backend == "local" && job_.device == nullptr && job_.faults.empty();
   ValueComparer::Options comparing{compared_values(), kept_values(), options.integers,
                                    calls_are_exact};
+  std::map<ValueId, ValueId> begun;  // results by rule, with their ranks' values
+  if (options.results_by_rule != nullptr && job_.compared == CompareScope::lines &&
+      bytes_of(lines_by_rule().read_by_others()) <= kMostResultBytes)
+    for (const ValueId id : lines_by_rule().read_by_others())
+      comparing.kept.insert(begun[id] = parts_.placed[static_cast<size_t>(id)]);
   std::vector<bool> wanted(global_.values.size(), false);
   for (const ValueId id : comparing.compared)
     wanted[static_cast<size_t>(parts_.program.values[static_cast<size_t>(id)].global)] = true;
@@ -199,6 +263,9 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   } catch (const Error& error) {
     rethrow(error, "/program");
   }
+  for (const auto& [global, id] : begun)
+    if (LocalTensor kept = comparer->kept(id); !kept.empty())
+      options.results_by_rule->emplace(global, std::move(kept));
   if (!options.reports) return outcome;
   for (const Finding& finding : parts_.unwritten) outcome.findings.push_back(finding);
   add_values(*comparer, outcome);
