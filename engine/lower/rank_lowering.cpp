@@ -72,11 +72,8 @@ ValueId RankLowerer::add_value(DType dtype, LocalShapes shapes, Category categor
 }
 
 Instr& RankLowerer::add(Action action) {
-  Instr& instr = listing_.instrs.emplace_back();
-  instr.lanes = lanes_;
-  instr.stream = streams_.back();
-  instr.action = std::move(action);
-  instr.origin = origin();
+  Instr& instr = listing_.instrs.emplace_back(lanes_, streams_.back(), std::move(action),
+                                              std::vector<ValueId>(), origin());
   if (group_depth_ == 0) return instr;
   const auto is_result = [&](ValueId id) { return group_results_.contains(id); };
   bool after = false;
@@ -172,7 +169,8 @@ void RankLowerer::named(ValueId id, const std::string& name) {
   BoundName& bound = uses_[name];
   if (bound.uses == 0) bound.text = name;
   made.bound = bound.text;
-  made.name = bound.uses == 0 ? name : name + "." + std::to_string(bound.uses);
+  made.name = name;
+  if (bound.uses > 0) made.name.append(".").append(std::to_string(bound.uses));
   ++bound.uses;
 }
 
