@@ -227,7 +227,8 @@ class RankLowerer : public Lowering {
   TruthOfChecks& truth_;
   std::map<std::string, Number> numbers_;
   std::vector<SharedText> streams_{main_stream()};
-  bool mixes_dtypes_ = false;  // a name has another dtype on some ranks
+  bool mixes_dtypes_ = false;   // a name has another dtype on some ranks
+  bool frees_at_once_ = false;  // no line needs a value after its Free: neither grad nor keep
   int group_depth_ = 0;
   std::optional<ShardsArgument> shards_;  // of the op `shards_op_`, which is lowered now
   std::string shards_op_;

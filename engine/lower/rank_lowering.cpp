@@ -52,6 +52,7 @@ void RankLowerer::add_streams(const std::vector<Statement>& statements) {
 
 void RankLowerer::run(const Listing& listing) {
   start_tape(listing);
+  frees_at_once_ = tape_ == nullptr && !calls_verb(listing.statements, "keep");
   add_streams(listing.statements);
   walk(listing.statements);
   for (const auto& [name, parts] : names_.all())
@@ -175,6 +176,13 @@ void RankLowerer::named(ValueId id, const std::string& name) {
 }
 
 void RankLowerer::unnamed(ValueId id, const Lanes& lanes) {
+  if (frees_at_once_ && group_depth_ == 0 && has_one_shape(id, lanes) && !listing_.instrs.empty() &&
+      !value(id).bound.empty()) {
+    Instr& last = listing_.instrs.back();
+    if (std::holds_alternative<Compute>(last.action) && last.lanes == lanes &&
+        last.origin.line == place_.line && last.origin.instance == instance_)
+      return last.releases.push_back(id);
+  }
   Instr& instr = (group_depth_ > 0 ? after_group_ : listing_.instrs).emplace_back();
   instr.lanes = lanes;
   instr.stream = streams_.back();
