@@ -179,11 +179,14 @@ LocalTensor Executor::Frame::make_value(ValueId id, const Lanes& on, StreamId st
 }
 
 void Executor::Frame::set_value(ValueId id, LocalTensor fresh, Ticket ticket) {
-  replace(id, at(id).empty() ? std::move(fresh) : at(id).merged_with(fresh));
-  stamp(id, ticket);
+  FrameValues::Entry& entry = values.at(id);
+  LocalTensor& known = entry.tensor;
+  replace(id, known, known.empty() ? std::move(fresh) : known.merged_with(fresh));
+  entry.ticket = std::max(entry.ticket, ticket);
 }
 
 void Executor::Frame::stamp(ValueId id, Ticket ticket) {
+  if (ticket == kDone) return;
   Ticket& known_ticket = values.at(id).ticket;
   known_ticket = std::max(known_ticket, ticket);
 }
@@ -211,25 +214,27 @@ bool Executor::Frame::is_viewed(const Buffer* buffer, ValueId but, const Lanes& 
   });
 }
 
-void Executor::Frame::replace(ValueId id, LocalTensor value) {
-  viewers.remove(id, at(id));
-  values.at(id).tensor = std::move(value);
-  viewers.add(id, at(id));
+void Executor::Frame::replace(ValueId id, LocalTensor& known, LocalTensor value) {
+  viewers.remove(id, known);
+  known = std::move(value);
+  viewers.add(id, known);
 }
 
 void Executor::Frame::release(ValueId id, const Lanes& on) {
+  LocalTensor& known = values.at(id).tensor;
   std::vector<Block> kept;
-  const std::vector<Block>& blocks = at(id).blocks();
+  const std::vector<Block>& blocks = known.blocks();
   for (const Block& block : blocks) {
     const bool all = block.lanes == on;
-    const Lanes gone = all ? on : block.lanes.intersect(on);
+    const Lanes cut = all ? Lanes() : block.lanes.intersect(on);
     const Lanes stay = all ? Lanes() : block.lanes.minus(on);
+    const Lanes& gone = all ? on : cut;
     // The allocation ends with the last value that views the buffer.
     const bool last =
         block.tensor.buffer.use_count() == 1 || !is_viewed(block.tensor.buffer.get(), id, gone);
     if (last && stay.empty()) {
       if (blocks.size() == 1)
-        context.discard(at(id));  // not copied
+        context.discard(known);  // not copied
       else
         context.discard(LocalTensor(block));
     }
@@ -238,7 +243,7 @@ void Executor::Frame::release(ValueId id, const Lanes& on) {
                        static_cast<int>(info(id).category), kMainStream});
     if (!stay.empty()) kept.push_back({stay, block.tensor});
   }
-  replace(id, kept.empty() ? LocalTensor() : LocalTensor(std::move(kept)));
+  replace(id, known, kept.empty() ? LocalTensor() : LocalTensor(std::move(kept)));
 }
 
 void Executor::Frame::issue_number(const Instr& instr, const NumberValue& number, const Lanes& on) {

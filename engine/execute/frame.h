@@ -121,7 +121,7 @@ struct Executor::Frame {
       visit(parts[static_cast<size_t>(entry.part)], on);
   }
   void release(ValueId id, const Lanes& on);
-  void replace(ValueId id, LocalTensor value);
+  void replace(ValueId id, LocalTensor& known, LocalTensor value);
   // True if a value other than `but` has a block in the buffer on some of these lanes.
   bool is_viewed(const Buffer* buffer, ValueId but, const Lanes& on) const;
   // Drops all calls that are done.

@@ -238,12 +238,10 @@ void Executor::Frame::add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& 
   for (ValueId id : op.compute().inputs) {
     const Block* block = id == kNoValue ? nullptr : whole_block(at(id), on);
     whole = whole && (block != nullptr || id == kNoValue);
-    if (block == nullptr) {
+    if (block == nullptr)
       op.inputs.emplace_back();
-    } else {
-      op.inputs.push_back(*block);
-      op.inputs.back().lanes = on;
-    }
+    else
+      op.inputs.emplace_back(on, block->tensor);
   }
   if (whole) return add_part(op, known, entry.attrs, on, first);
   op.inputs.erase(op.inputs.begin() + static_cast<std::ptrdiff_t>(first), op.inputs.end());

@@ -54,7 +54,7 @@ class GlobalLowering : public Lowering {
 
  protected:
   std::vector<ValueId> emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
-                               std::vector<ValueId> inputs) override {
+                               std::vector<ValueId> inputs, size_t /*wanted*/) override {
     GlobalInstr instr;
     instr.op = op.name;
     instr.attrs = std::move(attrs.at(0).attrs);

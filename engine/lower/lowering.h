@@ -53,7 +53,12 @@ class Lowering {
 
   // Functions that differ between global programs and rank programs.
   virtual std::vector<ValueId> emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
-                                       std::vector<ValueId> inputs) = 0;
+                                       std::vector<ValueId> inputs, size_t wanted) = 0;
+  // True if the last instruction of the op has equal arguments on the same lanes.
+  virtual bool repeats_op(const OpRecord&, const std::vector<LaneAttrs>&,
+                          const std::vector<ValueId>&, size_t /*wanted*/) const {
+    return false;
+  }
   virtual ValueId emit_number(const PerRankNumber& number) = 0;
   virtual ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) = 0;
   // Returns another value that is the same tensor: `y = x`.

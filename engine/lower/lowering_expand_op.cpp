@@ -112,14 +112,14 @@ std::vector<ValueId> Lowering::emit(const OpRecord& op, std::vector<LaneAttrs> a
                                     std::vector<ValueId> inputs, size_t wanted) {
   if (op.check) check(op, attrs, inputs, wanted);
   if (op.wraps_numbers) wrap_numbers(attrs, inputs);
-  if (!op.decompositions.empty()) {
+  if (!op.decompositions.empty() && !repeats_op(op, attrs, inputs, wanted)) {
     OpCall first{&attrs.at(0).attrs, {}, wanted};
     first.inputs.reserve(inputs.size());
     for (const ValueId id : inputs) first.inputs.push_back(meta_of(id));
     if (op.is_composite(first)) return emit_composite(op, attrs, inputs, wanted);
   }
-  if (!tape_) return emit_op(op, std::move(attrs), std::move(inputs));
-  std::vector<ValueId> outputs = emit_op(op, attrs, inputs);
+  if (!tape_) return emit_op(op, std::move(attrs), std::move(inputs), wanted);
+  std::vector<ValueId> outputs = emit_op(op, attrs, inputs, wanted);
   record_op(op, std::move(attrs), inputs, outputs, wanted);
   return outputs;
 }

@@ -199,6 +199,9 @@ const ValueId* Lowering::value_bound_here(const Expr& expr) const {
 
 Binding Lowering::lower(const Expr& expr) {
   if (const ValueId* value = value_bound_here(expr)) return *value;
+  // Most lines compute with a tensor on the left, which is_number would look up again.
+  if (expr.kind == ExprKind::binary && value_bound_here(expr.args.at(0)) != nullptr)
+    return lower_binary(expr);
   if (is_number(expr)) return lane_number(expr);
   switch (expr.kind) {
     case ExprKind::name: {

@@ -180,7 +180,8 @@ void Lowering::walk_assign(const Statement& statement) {
                                                               : value_of_line(results[i], first));
     return;
   }
-  if (define(name_of(statement.targets.at(0)), value)) return;
+  const std::string name = name_of(statement.targets.at(0));
+  if (define(name, value)) return;
   Binding result = lower(value);
   if (statement.has_claim) {
     if (std::holds_alternative<PerRankNumber>(result))
@@ -189,7 +190,7 @@ void Lowering::walk_assign(const Statement& statement) {
   } else if (const ValueId* id = std::get_if<ValueId>(&result)) {
     result = value_of_line(*id, first);
   }
-  bind(name_of(statement.targets.at(0)), std::move(result));
+  bind(name, std::move(result));
 }
 
 void Lowering::walk_assign_index(const Statement& statement) {

@@ -35,14 +35,14 @@ NameTable::Values NameTable::remove(const std::string& name, const Lanes& lanes)
   return cut(*names_.try_emplace(name).first, lanes);
 }
 
-NameTable::Values NameTable::rebind(const std::string& name, Part part) {
+NameTable::Values NameTable::rebind(const std::string& name, Part&& part) {
   Names::value_type& holder = *names_.try_emplace(name).first;
   Values removed = cut(holder, part.lanes);
   insert(holder, std::move(part));
   return removed;
 }
 
-void NameTable::insert(Names::value_type& name, Part part) {
+void NameTable::insert(Names::value_type& name, Part&& part) {
   if (const ValueId* value = std::get_if<ValueId>(&part.binding)) {
     const auto [first, end] = names_of_.equal_range(*value);
     if (std::none_of(first, end, [&](const auto& it) { return it.second == &name; }))

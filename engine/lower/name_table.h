@@ -44,7 +44,7 @@ class NameTable {
   Values remove(const std::string& name, const Lanes& lanes);
   // Replaces the bindings of a name on the lanes of the part, and returns the values that it had
   // there.
-  Values rebind(const std::string& name, Part part);
+  Values rebind(const std::string& name, Part&& part);
   // Removes a name without parts, as if it had never been bound.
   void erase_if_unbound(const std::string& name);
 
@@ -66,7 +66,7 @@ class NameTable {
 
  private:
   using Names = std::map<std::string, Parts>;
-  void insert(Names::value_type& name, Part part);
+  void insert(Names::value_type& name, Part&& part);
   Values cut(Names::value_type& name, const Lanes& lanes);
   void drop_holder(ValueId value, const Names::value_type& name);
 

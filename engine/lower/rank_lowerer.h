@@ -36,7 +36,9 @@ class RankLowerer : public Lowering {
 
  protected:
   std::vector<ValueId> emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
-                               std::vector<ValueId> inputs) override;
+                               std::vector<ValueId> inputs, size_t wanted) override;
+  bool repeats_op(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
+                  const std::vector<ValueId>& inputs, size_t wanted) const override;
   ValueId emit_number(const PerRankNumber& number) override;
   ValueId emit_merge(const std::vector<std::pair<Lanes, ValueId>>& parts) override;
   ValueId emit_alias(ValueId value) override;
@@ -190,14 +192,24 @@ class RankLowerer : public Lowering {
   // value, on the current lanes.
   std::vector<size_t> views_to(ValueId id, ValueId owner);
   bool has_one_shape(ValueId id, const Lanes& lanes) const;
-  struct Output {
+  // An input or output of an op on the ranks of the listing; an absent input has no shapes.
+  struct RankMeta {
     DType dtype = DType::f32;
     LocalShapes shapes;
+    bool weak = false;
+  };
+  // Holds the name of an op, and the arguments and outputs of its last instruction.
+  struct KnownOp {
+    SharedText name;
+    Attrs attrs;
+    Lanes lanes;  // empty: the outputs are not known
+    std::vector<RankMeta> inputs, outputs;
+    size_t wanted = 0;
   };
   std::vector<TensorMeta> infer_on(const OpRecord& op, const Attrs& attrs,
                                    const std::vector<ValueId>& inputs, int64_t rank);
-  std::vector<Output> infer_outputs(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
-                                    const std::vector<ValueId>& inputs);
+  std::vector<RankMeta> infer_outputs(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
+                                      const std::vector<ValueId>& inputs);
   // Return shapes as those of an input if they are equal.
   LocalShapes shared_shape(const std::vector<ValueId>& inputs, const Lanes& lanes,
                            const Dims& shape) const;
@@ -215,7 +227,8 @@ class RankLowerer : public Lowering {
   TruthOfChecks& truth_;
   std::map<std::string, Number> numbers_;
   std::vector<SharedText> streams_{main_stream()};
-  bool mixes_dtypes_ = false;  // a name has another dtype on some ranks
+  bool mixes_dtypes_ = false;   // a name has another dtype on some ranks
+  bool frees_at_once_ = false;  // no line needs a value after its Free: neither grad nor keep
   int group_depth_ = 0;
   std::optional<ShardsArgument> shards_;  // of the op `shards_op_`, which is lowered now
   std::string shards_op_;
@@ -225,19 +238,13 @@ class RankLowerer : public Lowering {
   std::map<std::string, Lanes> events_;  // lanes that recorded the event; a later binding hides it
   std::set<std::string> known_streams_;  // of all lines, if the name is plain; else of lines so far
   std::map<ValueId, Memory> memory_;     // values without memory of their own: views and merges
-  // The text of a bound name and the number of values that have it. Numbers make value names
-  // unique.
+  // A bound name and the number of values that have it, which makes their names unique.
   struct BoundName {
     SharedText text;
     int uses = 0;
   };
   std::unordered_map<std::string, BoundName> uses_;
-  // The name of an op and its last attributes, which its instructions share.
-  struct KnownOpText {
-    SharedText name;
-    Attrs attrs;
-  };
-  std::unordered_map<const OpRecord*, KnownOpText> op_texts_;
+  std::unordered_map<const OpRecord*, KnownOp> known_ops_;
 };
 
 }  // namespace shardproof

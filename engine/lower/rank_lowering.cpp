@@ -52,6 +52,7 @@ void RankLowerer::add_streams(const std::vector<Statement>& statements) {
 
 void RankLowerer::run(const Listing& listing) {
   start_tape(listing);
+  frees_at_once_ = tape_ == nullptr && !calls_verb(listing.statements, "keep");
   add_streams(listing.statements);
   walk(listing.statements);
   for (const auto& [name, parts] : names_.all())
@@ -72,11 +73,8 @@ ValueId RankLowerer::add_value(DType dtype, LocalShapes shapes, Category categor
 }
 
 Instr& RankLowerer::add(Action action) {
-  Instr& instr = listing_.instrs.emplace_back();
-  instr.lanes = lanes_;
-  instr.stream = streams_.back();
-  instr.action = std::move(action);
-  instr.origin = origin();
+  Instr& instr = listing_.instrs.emplace_back(lanes_, streams_.back(), std::move(action),
+                                              std::vector<ValueId>(), origin());
   if (group_depth_ == 0) return instr;
   const auto is_result = [&](ValueId id) { return group_results_.contains(id); };
   bool after = false;
@@ -172,11 +170,19 @@ void RankLowerer::named(ValueId id, const std::string& name) {
   BoundName& bound = uses_[name];
   if (bound.uses == 0) bound.text = name;
   made.bound = bound.text;
-  made.name = bound.uses == 0 ? name : name + "." + std::to_string(bound.uses);
+  made.name = name;
+  if (bound.uses > 0) made.name.append(".").append(std::to_string(bound.uses));
   ++bound.uses;
 }
 
 void RankLowerer::unnamed(ValueId id, const Lanes& lanes) {
+  if (frees_at_once_ && group_depth_ == 0 && has_one_shape(id, lanes) && !listing_.instrs.empty() &&
+      !value(id).bound.empty()) {
+    Instr& last = listing_.instrs.back();
+    if (std::holds_alternative<Compute>(last.action) && last.lanes == lanes &&
+        last.origin.line == place_.line && last.origin.instance == instance_)
+      return last.releases.push_back(id);
+  }
   Instr& instr = (group_depth_ > 0 ? after_group_ : listing_.instrs).emplace_back();
   instr.lanes = lanes;
   instr.stream = streams_.back();
@@ -316,10 +322,10 @@ const char* dtype_advice(const OpRecord& op) {
 }  // namespace
 
 // Returns dtype and local shapes of each output.
-std::vector<RankLowerer::Output> RankLowerer::infer_outputs(const OpRecord& op,
-                                                            const std::vector<LaneAttrs>& attrs,
-                                                            const std::vector<ValueId>& inputs) {
-  std::vector<Output> results;
+std::vector<RankLowerer::RankMeta> RankLowerer::infer_outputs(const OpRecord& op,
+                                                              const std::vector<LaneAttrs>& attrs,
+                                                              const std::vector<ValueId>& inputs) {
+  std::vector<RankMeta> results;
   const Lanes& first = attrs.at(0).lanes;
   const auto is_alike = [&](ValueId id) { return has_one_shape(id, first); };
   if (attrs.size() == 1 && std::all_of(inputs.begin(), inputs.end(), is_alike)) {
@@ -358,25 +364,53 @@ std::vector<RankLowerer::Output> RankLowerer::infer_outputs(const OpRecord& op,
   return results;
 }
 
+bool RankLowerer::repeats_op(const OpRecord& op, const std::vector<LaneAttrs>& attrs,
+                             const std::vector<ValueId>& inputs, size_t wanted) const {
+  const auto found = known_ops_.find(&op);
+  if (found == known_ops_.end()) return false;
+  const KnownOp& known = found->second;
+  if (known.lanes.empty() || known.wanted != wanted || attrs.size() != 1 ||
+      !(attrs[0].lanes == known.lanes) || !attrs_are_identical(known.attrs, attrs[0].attrs))
+    return false;
+  const auto is_alike = [&](ValueId id, const RankMeta& input) {
+    if (id == kNoValue) return input.shapes.empty();
+    const SpmdValue& given = value(id);
+    return !input.shapes.empty() && given.dtype == input.dtype && given.weak == input.weak &&
+           given.shapes == input.shapes;
+  };
+  return std::equal(inputs.begin(), inputs.end(), known.inputs.begin(), known.inputs.end(),
+                    is_alike);
+}
+
 std::vector<ValueId> RankLowerer::emit_op(const OpRecord& op, std::vector<LaneAttrs> attrs,
-                                          std::vector<ValueId> inputs) {
-  std::vector<Output> outputs = infer_outputs(op, attrs, inputs);
-  KnownOpText& known_op = op_texts_[&op];
-  if (known_op.name.empty()) known_op.name = op.name;
+                                          std::vector<ValueId> inputs, size_t wanted) {
+  const bool repeated = repeats_op(op, attrs, inputs, wanted);
+  KnownOp& known = known_ops_[&op];
+  if (known.name.empty()) known.name = op.name;
+  if (!repeated) {
+    known.lanes = {};
+    known.outputs = infer_outputs(op, attrs, inputs);
+    known.inputs.clear();
+    for (const ValueId id : inputs)
+      known.inputs.push_back(id == kNoValue
+                                 ? RankMeta{}
+                                 : RankMeta{value(id).dtype, value(id).shapes, value(id).weak});
+    if (attrs.size() == 1) known.lanes = attrs[0].lanes;
+    known.wanted = wanted;
+  }
   for (LaneAttrs& entry : attrs) {
-    if (attrs_are_identical(known_op.attrs, entry.attrs))
-      entry.attrs = known_op.attrs;
+    if (repeated || attrs_are_identical(known.attrs, entry.attrs))
+      entry.attrs = known.attrs;
     else
-      known_op.attrs = entry.attrs;
+      known.attrs = entry.attrs;
   }
   Compute compute;
-  compute.op = known_op.name;
+  compute.op = known.name;
   compute.attrs = std::move(attrs);
   compute.inputs = std::move(inputs);
-  compute.outputs.reserve(outputs.size());
-  for (Output& output : outputs)
-    compute.outputs.push_back(
-        add_value(output.dtype, std::move(output.shapes), Category::activations));
+  compute.outputs.reserve(known.outputs.size());
+  for (const RankMeta& output : known.outputs)
+    compute.outputs.push_back(add_value(output.dtype, output.shapes, Category::activations));
   if (shards_ && op.name == shards_op_) state_shards(compute);
   if (op.view && compute.outputs.size() == 1 && compute.inputs.at(0) != kNoValue)
     memory_[compute.outputs[0]] = memory_of(compute.inputs[0]);

@@ -115,7 +115,9 @@ struct Instr {
   Lanes lanes;
   SharedText stream = main_stream();
   Action action;
-  std::vector<ValueId> releases;  // values that no name and no later instruction refers to
+  // Values to which no name and no later instruction refers: they end after the instruction. If the
+  // author named one, this is the same as a Free after the instruction.
+  std::vector<ValueId> releases;
   Origin origin;
 };
 // Grows without moving its elements.

@@ -161,7 +161,12 @@ std::vector<NameAtEnd> ListingWriter::names_at_end() const {
 
 RankText ListingWriter::text() {
   lines_.reserve(listing_.instrs.size());
-  for (const Instr& instr : listing_.instrs) add(instr);
+  for (const Instr& instr : listing_.instrs) {
+    add(instr);
+    for (const ValueId id : instr.releases)
+      if (!program_.values[static_cast<size_t>(id)].bound.empty())
+        add({instr.lanes, instr.stream, Free{id}, {}, instr.origin});
+  }
   NamedLines named = name_lines(std::move(lines_), line_values());
   bind_names_at_end(names_at_end(), named);
   return {lanes_, std::move(named.lines)};

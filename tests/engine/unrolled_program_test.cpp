@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "shardproof/engine/check/check.h"
@@ -61,7 +62,26 @@ TEST(UnrolledLoop, EverythingOfOnePass_SharesItsText) {
   for (const auto& [text, places] : texts) EXPECT_EQ(places.size(), 1u) << text;
 }
 
-// Bytes of one pass: a Compute, the Free of the old value, and the new value.
+TEST(UnrolledLoop, Pass_IsOneInstruction_ThatFreesTheOldValue) {
+  const RankProgram ranks = lowered({"for k in range(5):", "  x = x + w"});
+  const Instrs& instrs = ranks.program.listings.at(0).instrs;
+  ASSERT_EQ(instrs.size(), 5u);
+  for (const Instr& instr : instrs)
+    EXPECT_EQ(instr.releases, std::vector{std::get<Compute>(instr.action).inputs.at(0)});
+  EXPECT_NE(fmt::format("{}", fmt::join(to_lines(ranks.program), "\n")).find("free(x"),
+            std::string::npos);
+}
+
+TEST(UnrolledLoop, KeptValue_IsFreedByAnInstructionOfItsOwn) {
+  const RankProgram ranks = lowered({"on side:", "  y = x + w", "keep(x, side)", "x = x * w"});
+  const Instrs& instrs = ranks.program.listings.at(0).instrs;
+  EXPECT_EQ(
+      std::count_if(instrs.begin(), instrs.end(),
+                    [](const Instr& instr) { return std::holds_alternative<Free>(instr.action); }),
+      1);
+}
+
+// Bytes of one pass: a Compute, which also frees the old value, and the new value.
 TEST(UnrolledLoop, Pass_TakesFewBytes) {
   EXPECT_LE(sizeof(Instr), 216u);
   EXPECT_LE(sizeof(SpmdValue), 144u);
