@@ -60,10 +60,12 @@ struct MpiPiece {
 
 std::vector<MpiPiece> one_after_another(const Exchange& e, const std::vector<int64_t>& counts) {
   std::vector<MpiPiece> pieces;
+  pieces.reserve(counts.size());
+  const int64_t size = size_of(e.dtype);
   int64_t start = 0;
-  for (int64_t count : counts) {
+  for (const int64_t count : counts) {
     pieces.push_back({start, count});
-    start += count * size_of(e.dtype);
+    start += count * size;
   }
   return pieces;
 }

@@ -147,13 +147,13 @@ class CollectivePacker {
   // --- reductions
   // Returns the sum of the inputs in this process; the input itself if there is only one.
   SendContents folded(int64_t count) {
+    const ReduceOp op = c_.reduction.op;
+    const bool as_it_is = op != ReduceOp::premul_sum && op != ReduceOp::norm;
+    if (count == 0 || (m_.parts.size() == 1 && as_it_is)) return contents_to_send(m_.parts.front());
     std::vector<SendContents> own;
     std::vector<const std::byte*> inputs;
     for (const CallShare& part : m_.parts)
       inputs.push_back(own.emplace_back(contents_to_send(part)).data);
-    const ReduceOp op = c_.reduction.op;
-    const bool as_it_is = op != ReduceOp::premul_sum && op != ReduceOp::norm;
-    if (count == 0 || (own.size() == 1 && as_it_is)) return own.front();
     Bytes sum = Bytes::uninitialized(count * size_);
     fold_part(FoldPart::opening, c_.reduction, c_.dtype, inputs, count, n_, sum.mutate());
     const std::byte* data = sum.data();

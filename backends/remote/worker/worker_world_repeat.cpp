@@ -308,7 +308,10 @@ BenchmarkResult WorkerWorld::time_launches(CallSequence::Step& step, int iterati
 
 // If the device has ended an iteration before the next one is launched, the time includes launches.
 BenchmarkResult WorkerWorld::time_together(const Repetitions& repetitions) {
-  for (int i = 0; i < repetitions.warmup; ++i) repeat_once();
+  for (int i = 0; i < repetitions.warmup; ++i) {
+    sequence_->drop_results();
+    repeat_once();
+  }
   restore_inputs_at_barrier();
   if (CallSequence::Step* const step = step_on_devices(); step != nullptr)
     return time_launches(*step, repetitions.iterations);
