@@ -214,6 +214,28 @@ std::string ScenarioFolder::write(const std::string& name, const std::string& te
   return (path_ / name).string();
 }
 
+std::string ScenarioFolder::copy_without_counts(const std::string& folders) const {
+  std::istringstream words(folders);
+  std::string copies;
+  for (std::string folder; words >> folder; copies += " ") {
+    const fs::path copy = path_ / folder;
+    fs::create_directories(copy);
+    fs::copy(fs::path(SHARDPROOF_SOURCE_DIR) / folder, copy, fs::copy_options::recursive);
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(copy)) {
+      if (!entry.is_regular_file()) continue;
+      std::string text = read_whole(entry.path());
+      size_t at = 0;
+      while ((at = text.find("\"findings\": ")) != std::string::npos) {
+        const size_t comma = text.find_last_of(',', at), end = text.find_first_of(",}\n", at);
+        text.erase(comma, end - comma);
+      }
+      std::ofstream(entry.path(), std::ios::binary) << text;
+    }
+    copies += copy.string();
+  }
+  return copies;
+}
+
 std::string ScenarioFolder::endless() const {
   return write("endless.json", R"json({"version": 1, "mesh": "tp=6",
       "tensors": {"x": {"shape": [512, 512]}},

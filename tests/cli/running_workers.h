@@ -58,6 +58,10 @@ class ScenarioFolder {
   ScenarioFolder& operator=(const ScenarioFolder&) = delete;
   const std::filesystem::path& path() const { return path_; }
   std::string write(const std::string& name, const std::string& text) const;
+  // Copies folders of the source tree, separated by spaces, without the numbers of findings that
+  // their files expect. Returns the copies in the same form. There --no-causes searches no cause:
+  // a file that expects a number of findings still has the search.
+  std::string copy_without_counts(const std::string& folders) const;
   // Writes a scenario with more reductions than a test can wait for. They are large, because every
   // missing call costs time in the report.
   std::string endless() const;
