@@ -241,7 +241,7 @@ void Executor::Frame::add_parts(PendingOp& op, KnownOp& known, const LaneAttrs& 
     if (block == nullptr)
       op.inputs.emplace_back();
     else
-      op.inputs.emplace_back(on, block->tensor);
+      op.inputs.push_back({on, block->tensor});
   }
   if (whole) return add_part(op, known, entry.attrs, on, first);
   op.inputs.erase(op.inputs.begin() + static_cast<std::ptrdiff_t>(first), op.inputs.end());

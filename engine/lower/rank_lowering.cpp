@@ -73,8 +73,8 @@ ValueId RankLowerer::add_value(DType dtype, LocalShapes shapes, Category categor
 }
 
 Instr& RankLowerer::add(Action action) {
-  Instr& instr = listing_.instrs.emplace_back(lanes_, streams_.back(), std::move(action),
-                                              std::vector<ValueId>(), origin());
+  Instr& instr =
+      listing_.instrs.emplace_back(Instr{lanes_, streams_.back(), std::move(action), {}, origin()});
   if (group_depth_ == 0) return instr;
   const auto is_result = [&](ValueId id) { return group_results_.contains(id); };
   bool after = false;
