@@ -127,7 +127,7 @@ class Case {
     F64Judge::Options in_f64;
     in_f64.own = prepared_->reference();
     F64Judge judge(in_f64);
-    prepared_->lifted_beyond_rules(results, own.equal())->run(judge, {});
+    prepared_->lifted_without_lines_by_rule(results, own.equal())->run(judge, {});
     judge.settle();
     SP_CHECK(judge.found().empty(), "{} is wrong", judge.found().front().label.name);
   }

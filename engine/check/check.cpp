@@ -127,7 +127,7 @@ class Check {
   bool may_be_rounded() const {
     if (own_.may_be_rounded() || program_->has_dtype(is_narrow_float)) return true;
     for (size_t i = 0; i < job_.inputs.size(); ++i)
-      if (program_->reads_beyond_rules(i) && uses_last_bits(job_.inputs[i].data)) return true;
+      if (program_->is_input_of_other_lines(i) && uses_last_bits(job_.inputs[i].data)) return true;
     return false;
   }
   const RecordedIntegers* replacing() const { return recorded_ ? &*recorded_ : nullptr; }
@@ -139,7 +139,7 @@ class Check {
   }
   void judge_backend();
   void judge_in_f64();
-  bool is_right_beyond_rules();
+  bool other_lines_are_right();
   void judge_out_of_range();
   void drop_note_of_infinities_of_ranks();
   void add_undecided(const JudgedValue& one);
@@ -199,20 +199,21 @@ void Check::judge_backend() {
   }
 }
 
-// Judges the lines in f64 that ranks do not compute by a rule, from the values that the other lines
-// have in the program's own dtypes. Returns false if this does not settle that all are right.
-bool Check::is_right_beyond_rules() {
+// Judges the lines that ranks do not compute by a sharding rule, in f64. The run begins with the
+// results of the lines by rule in the program's own dtypes. Returns false if all lines must run in
+// f64: some line may be wrong, or there is no such run.
+bool Check::other_lines_are_right() {
   const std::map<ValueId, LocalTensor> results = std::exchange(results_by_rule_, {});
   const auto is_wrong = [](const UnequalValue& value) { return value.is_wrong(); };
   if (std::any_of(own_.unequal().begin(), own_.unequal().end(), is_wrong)) return false;
   try {
-    const std::unique_ptr<JudgedProgram> beyond =
-        program_->lifted_beyond_rules(results, own_.equal());
-    if (beyond == nullptr) return false;
+    const std::unique_ptr<JudgedProgram> others =
+        program_->lifted_without_lines_by_rule(results, own_.equal());
+    if (others == nullptr) return false;
     F64Judge::Options options = f64_options_;
-    options.inputs_in_parts = beyond->inputs_in_parts();
+    options.inputs_in_parts = others->inputs_in_parts();
     F64Judge judge(options);
-    beyond->run(judge, {.integers = integers()});
+    others->run(judge, {.integers = integers()});
     return judge.open().empty() && judge.found().empty();
   } catch (const Error&) {
     return false;
@@ -226,7 +227,7 @@ void Check::judge_in_f64() {
   f64_options_.integers = integers();
   f64_options_.equal_in_own = &own_.equal();
   f64_options_.ranks_move = program_->ranks_move();
-  reached_all_in_f64_ = is_right_beyond_rules();
+  reached_all_in_f64_ = other_lines_are_right();
   if (reached_all_in_f64_) return;
   std::string reason;
   std::optional<F64Judge> judge;

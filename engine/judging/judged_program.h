@@ -30,7 +30,7 @@ struct JudgedRun {
   RecordedIntegers* records = nullptr;
   const RecordedIntegers* replaces = nullptr;
   // For global programs: stores the ranks' values from which a run in f64 may begin
-  // (lifted_beyond_rules), by global value.
+  // (lifted_without_lines_by_rule), by global value.
   std::map<ValueId, LocalTensor>* results_by_rule = nullptr;
 };
 
@@ -63,13 +63,13 @@ class JudgedProgram {
   // (lines_by_rule.h). It begins with their results, as JudgedRun::results_by_rule stored them.
   // `equal` lists the keys of values that were equal to one device in the program's own dtypes.
   // Null if one of those lines is missing there, or if there are none.
-  virtual std::unique_ptr<JudgedProgram> lifted_beyond_rules(
+  virtual std::unique_ptr<JudgedProgram> lifted_without_lines_by_rule(
       const std::map<ValueId, LocalTensor>& /*results*/,
       const std::set<std::string>& /*equal*/) const {
     return nullptr;
   }
-  // True if a line that the ranks do not compute by a rule reads the input at this position.
-  virtual bool reads_beyond_rules(size_t /*input*/) const { return true; }
+  // True if a line other than those reads the input at this position.
+  virtual bool is_input_of_other_lines(size_t /*input*/) const { return true; }
   // Requires a reference program.
   std::unique_ptr<LiftedReference> lifted_reference() const;
 

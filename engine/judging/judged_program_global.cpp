@@ -51,7 +51,7 @@ class RecordingJudge : public Judge {
   std::map<ValueId, RecordedValue> values_;
 };
 
-// Results by rule that live until the run in f64; with more than this, all lines run in f64.
+// The results of lines by rule live until the run in f64. If they are larger, all lines run there.
 constexpr int64_t kMostResultBytes = int64_t{256} << 20;
 
 class JudgedGlobal : public JudgedProgram {
@@ -76,10 +76,10 @@ class JudgedGlobal : public JudgedProgram {
     if (!round_numbers(parts.program) && !changed) return nullptr;
     return lifted_from(std::move(program), std::move(parts));
   }
-  std::unique_ptr<JudgedProgram> lifted_beyond_rules(
+  std::unique_ptr<JudgedProgram> lifted_without_lines_by_rule(
       const std::map<ValueId, LocalTensor>& results,
       const std::set<std::string>& equal) const override;
-  bool reads_beyond_rules(size_t input) const override {
+  bool is_input_of_other_lines(size_t input) const override {
     return lines_by_rule().is_read_by_others(global_.inputs[input]);
   }
   const EvaluationPlan* reference() const override { return &plan_; }
@@ -139,7 +139,7 @@ int64_t JudgedGlobal::bytes_of(const std::vector<ValueId>& ids) const {
   return bytes;
 }
 
-std::unique_ptr<JudgedProgram> JudgedGlobal::lifted_beyond_rules(
+std::unique_ptr<JudgedProgram> JudgedGlobal::lifted_without_lines_by_rule(
     const std::map<ValueId, LocalTensor>& results, const std::set<std::string>& equal) const {
   const LinesByRule& lines = lines_by_rule();
   const auto is_known = [&](ValueId id) { return results.contains(id); };
@@ -165,9 +165,9 @@ std::unique_ptr<JudgedProgram> JudgedGlobal::lifted_beyond_rules(
                           assemble(held, *value.spec), value.category});
     inputs.push_back(held);
   }
-  const JudgedGlobal beyond(std::move(job), std::move(inputs), std::move(program), std::move(parts),
+  const JudgedGlobal others(std::move(job), std::move(inputs), std::move(program), std::move(parts),
                             registries_);
-  return beyond.lifted();
+  return others.lifted();
 }
 
 // Returns the values that names have at the end, if they are placed.
@@ -234,11 +234,11 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
       job_.backend == "local" && job_.device == nullptr && job_.faults.empty();
   ValueComparer::Options comparing{compared_values(), kept_values(), options.integers,
                                    calls_are_exact};
-  std::map<ValueId, ValueId> begun;  // results by rule, with their ranks' values
+  std::map<ValueId, ValueId> results;  // of lines by rule; the ranks' value of each
   if (options.results_by_rule != nullptr && job_.compared == CompareScope::lines &&
       bytes_of(lines_by_rule().read_by_others()) <= kMostResultBytes)
     for (const ValueId id : lines_by_rule().read_by_others())
-      comparing.kept.insert(begun[id] = parts_.placed[static_cast<size_t>(id)]);
+      comparing.kept.insert(results[id] = parts_.placed[static_cast<size_t>(id)]);
   std::vector<bool> wanted(global_.values.size(), false);
   for (const ValueId id : comparing.compared)
     wanted[static_cast<size_t>(parts_.program.values[static_cast<size_t>(id)].global)] = true;
@@ -263,7 +263,7 @@ Outcome JudgedGlobal::run(Judge& judge, const JudgedRun& options) const {
   } catch (const Error& error) {
     rethrow(error, "/program");
   }
-  for (const auto& [global, id] : begun)
+  for (const auto& [global, id] : results)
     if (LocalTensor kept = comparer->kept(id); !kept.empty())
       options.results_by_rule->emplace(global, std::move(kept));
   if (!options.reports) return outcome;

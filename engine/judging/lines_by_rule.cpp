@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/lower/value_lifetimes.h"
 
 namespace shardproof {
@@ -19,19 +20,17 @@ bool holds_shards_of(const Partitioned& parts, ValueId id, ValueId global) {
          !value.spec->has_partial();
 }
 
-bool is_narrow(DType dtype) {
-  return (is_floating(dtype) || is_complex(dtype)) && size_of(component_dtype(dtype)) < 4;
-}
-
 bool is_by_rule(const Compute& compute, const GlobalInstr& line, const GlobalProgram& program,
                 const Partitioned& parts) {
-  const auto value = [&](ValueId id) { return program.values[static_cast<size_t>(id)]; };
+  const auto value = [&](ValueId id) -> const GlobalValue& {
+    return program.values[static_cast<size_t>(id)];
+  };
   const auto is_input = [&](ValueId id, ValueId of) {
     if (id == kNoValue || of == kNoValue) return id == of;
     return value(of).weak || holds_shards_of(parts, id, of);
   };
   const auto is_result = [&](ValueId id, ValueId of) {
-    return holds_shards_of(parts, id, of) && !value(of).weak && !is_narrow(value(of).dtype);
+    return holds_shards_of(parts, id, of) && !value(of).weak && !is_narrow_float(value(of).dtype);
   };
   return !line.local && line.op == compute.op.str() && compute.into == kNoValue &&
          std::equal(compute.inputs.begin(), compute.inputs.end(), line.inputs.begin(),
@@ -40,9 +39,9 @@ bool is_by_rule(const Compute& compute, const GlobalInstr& line, const GlobalPro
                     line.outputs.end(), is_result);
 }
 
-template <typename Instrs>
-void remove_marked(Instrs& instrs, const std::vector<bool>& marked) {
-  Instrs kept;
+template <typename List>
+void remove_marked(List& instrs, const std::vector<bool>& marked) {
+  List kept;
   for (size_t i = 0; i < instrs.size(); ++i)
     if (!marked[i]) kept.push_back(std::move(instrs[i]));
   instrs = std::move(kept);

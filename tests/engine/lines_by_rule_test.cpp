@@ -8,7 +8,6 @@
 #include "shardproof/engine/judging/judged_program.h"
 #include "shardproof/engine/judging/lines_by_rule.h"
 #include "shardproof/engine/lower/global_lowering.h"
-#include "shardproof/engine/reference/f64_job.h"
 #include "shardproof/tests/engine/run_global.h"
 #include "shardproof/tests/few_draws.h"
 
@@ -34,7 +33,7 @@ struct Example {
   std::string by_rule;
 };
 
-TEST(LinesByRule, OfAnMlp_AreThoseBeforeItsSum) {
+TEST(LinesByRule, AreThoseThatNeitherAddParts_NorClaimPlacements) {
   const std::vector<Example> examples = {
       {{"h = gelu(x @ w1)", "y = h @ w2", "z = redistribute(y, tp:R)"}, "_ h*"},
       {{"h = gelu(x @ w1)", "g = h * 2", "s = g + h"}, "_ h g s"},
@@ -63,10 +62,10 @@ class BothRuns {
     options.lifted = [this]() -> const EvaluationPlan& { return lifted_->plan; };
     judge_.emplace(options);
     own_->run(*judge_, {.results_by_rule = &results_});
-    beyond_ = own_->lifted_beyond_rules(results_, judge_->equal());
+    others_ = own_->lifted_without_lines_by_rule(results_, judge_->equal());
   }
-  bool begins_with_results() const { return beyond_ != nullptr; }
-  std::set<std::string> wrong_beyond_rules() const { return wrong_in(*beyond_); }
+  bool begins_with_results() const { return others_ != nullptr; }
+  std::set<std::string> wrong_in_other_lines() const { return wrong_in(*others_); }
   std::set<std::string> wrong_in_all() const { return wrong_in(*own_->lifted()); }
 
  private:
@@ -85,7 +84,7 @@ class BothRuns {
     return keys;
   }
 
-  std::unique_ptr<JudgedProgram> own_, beyond_;
+  std::unique_ptr<JudgedProgram> own_, others_;
   std::unique_ptr<LiftedReference> lifted_ = own_->lifted_reference();
   std::optional<OwnDtypeJudge> judge_;
   std::map<ValueId, LocalTensor> results_;
@@ -106,10 +105,10 @@ TEST(LinesByRule, LeftOutOfTheRunInF64_ChangeNoWrongValue) {
     if (!planted) continue;
     const BothRuns runs(job_of(planted->text));
     if (!runs.begins_with_results()) continue;
-    const std::set<std::string> beyond = runs.wrong_beyond_rules();
-    EXPECT_EQ(beyond, runs.wrong_in_all()) << "seed " << seed;
+    const std::set<std::string> others = runs.wrong_in_other_lines();
+    EXPECT_EQ(others, runs.wrong_in_all()) << "seed " << seed;
     ++compared;
-    wrong += beyond.empty() ? 0 : 1;
+    wrong += others.empty() ? 0 : 1;
   }
   EXPECT_GT(compared, kPrograms / 4);
   EXPECT_GT(wrong, compared / 2);
