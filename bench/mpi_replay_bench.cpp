@@ -3,8 +3,9 @@
 //   call;
 // - whole programs, as `run --iters` repeats them, and the same kernels and calls without
 //   shardproof.
-// Times are medians of 20 pairs; of each, the slower process counts. Also measures whole commands:
-// a program in simulation and over MPI. An argument N limits collectives to N bytes.
+// Times are medians of 20 pairs; of each, the slower process counts. Programs are repeated with the
+// defaults of nccl-tests: 5 iterations to warm up, 20 timed ones. Also measures whole commands: a
+// program in simulation and over MPI. An argument N limits collectives to N bytes.
 #include <mpi.h>
 
 #include <chrono>
@@ -30,6 +31,7 @@ using namespace shardproof;
 using namespace shardproof::bench;
 
 constexpr int kPairs = 20;
+constexpr int kWarmup = 5, kIterations = 20;  // of programs
 constexpr const char* kWorker = "--as-worker";
 constexpr const char* kEnd = "end of the table\n";
 constexpr double kAllowedSeconds = 2e-6;  // beyond MPI's time, or 10 %
@@ -239,11 +241,16 @@ class ByHand {
       if (listing.lanes.contains(rank))
         for (const Instr& instr : listing.instrs) add(instr);
   }
+  // Returns the mean of the timed iterations. Each begins at a barrier.
   double seconds() {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double start = MPI_Wtime();
-    for (const std::function<void()>& step : steps_) step();
-    return MPI_Wtime() - start;
+    double sum = 0;
+    for (int i = 0; i < kWarmup + kIterations; ++i) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      const double start = MPI_Wtime();
+      for (const std::function<void()>& step : steps_) step();
+      if (i >= kWarmup) sum += MPI_Wtime() - start;
+    }
+    return sum / kIterations;
   }
 
  private:
@@ -323,8 +330,8 @@ double repeat(Backend& target, const Program& program) {
   executor.run();
   processes.conclude({});
   Repetitions repetitions;
-  repetitions.warmup = 3;
-  repetitions.iterations = 1;
+  repetitions.warmup = kWarmup;
+  repetitions.iterations = kIterations;
   const double seconds = processes.repeat(repetitions).front().seconds;
   world->close();
   return seconds;
@@ -339,9 +346,7 @@ void measure_program(Backend& target, const Program& program) {
     if (started == 0) continue;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     pair.ours.push_back(slowest(ours));
-    ByHand by_hand(program, rank);
-    for (int warmup = 0; warmup < 3; ++warmup) by_hand.seconds();
-    pair.bare.push_back(slowest(by_hand.seconds()));
+    pair.bare.push_back(slowest(ByHand(program, rank).seconds()));
   }
   print_pair(program.name, pair, static_cast<int>(program.ranks));
 }
