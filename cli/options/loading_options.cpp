@@ -1,47 +1,27 @@
 // Implements loading_options.h.
 #include "shardproof/cli/options/loading_options.h"
 
-#include <charconv>
 #include <filesystem>
 #include <set>
 
 #include "shardproof/backends/api/worker_pool.h"
 #include "shardproof/cli/base/console.h"
 #include "shardproof/localtensor/base/error.h"
+#include "shardproof/program/value/quantity.h"
 
 namespace shardproof {
 namespace {
 
 namespace po = boost::program_options;
 
-// "8589934592", "8 GB", "512 MiB".
+// "8589934592", "8 GB", "512MiB".
 int64_t read_bytes(const std::string& text) {
-  struct Unit {
-    std::string_view name;
-    int64_t bytes;
-  };
-  constexpr Unit kUnits[] = {{"", 1},
-                             {"B", 1},
-                             {"KB", 1000},
-                             {"MB", 1000000},
-                             {"GB", 1000000000},
-                             {"TB", 1000000000000},
-                             {"KiB", 1 << 10},
-                             {"MiB", 1 << 20},
-                             {"GiB", 1 << 30},
-                             {"TiB", int64_t{1} << 40}};
-  int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  std::string_view unit(read.ptr, static_cast<size_t>(end - read.ptr));
-  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  for (const Unit& known : kUnits) {
-    int64_t bytes = 0;
-    if (unit != known.name || read.ec != std::errc() || number <= 0) continue;
-    if (!__builtin_mul_overflow(number, known.bytes, &bytes)) return bytes;
-  }
-  throw_bad_input("--max-bytes: expected a number of bytes such as 8GB or 512MiB, found \"{}\"",
-                  text);
+  const bool has_unit = text.find_first_not_of("0123456789") != text.npos;
+  const std::optional<Quantity> found = find_quantity(has_unit ? text : text + "B");
+  if (!found || found->unit != Unit::bytes || found->whole == 0)
+    throw_bad_input("--max-bytes: expected a number of bytes such as 8GB or 512MiB, found \"{}\"",
+                    text);
+  return found->whole;
 }
 
 }  // namespace

@@ -123,6 +123,20 @@ auto find_unit(const Units& units, std::string_view name) {
   return std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.name == name; });
 }
 
+// Returns a hint such as `; did you mean "KB"?`, or "" if no unit of the kind resembles the text.
+std::string hint_of_unit(std::string_view text, Unit kind) {
+  NearestName nearest(text);
+  const auto offer = [&](const auto& units) {
+    for (const auto& unit : units) nearest.offer(unit.name);
+  };
+  if (kind == Unit::bytes) offer(kByteUnits);
+  if (kind == Unit::bandwidth) offer(kRateUnits);
+  if (kind == Unit::arithmetic) offer(kArithmeticUnits);
+  if (kind == Unit::time)
+    for (const std::string_view unit : kTimeUnits) nearest.offer(unit);
+  return nearest.hint();
+}
+
 std::string bytes_text(int64_t bytes) {
   const ByteUnit* best = &kByteUnits.back();
   for (const ByteUnit& unit : kByteUnits)
@@ -191,10 +205,10 @@ std::optional<Quantity> find_quantity(std::string_view text) {
 Quantity parse_quantity(std::string_view text, Unit unit) {
   const std::optional<Quantity> found = find_quantity(text);
   if (found && found->unit == unit) return *found;
-  throw Error(
-      ErrorKind::bad_input,
-      fmt::format("expected {} such as \"{}\", found \"{}\"", name(unit), example(unit), text),
-      Where{"", "", 0, 1});
+  throw Error(ErrorKind::bad_input,
+              fmt::format("expected {} such as \"{}\", found \"{}\"{}", name(unit), example(unit),
+                          text, hint_of_unit(cut(without_outer_spaces(text)).unit, unit)),
+              Where{"", "", 0, 1});
 }
 
 std::string to_string(const Quantity& quantity) {
